@@ -1,0 +1,1 @@
+pub use trunnion_features as features;

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Writes the Spark Connect descriptors as one protobuf file with our own oneof members, and C code for it.
+
+usage: generate.py OUT_DIR        (needs PyPI pyspark-client, protobuf; protoc and protoc-gen-c)
+
+The definitions come from the descriptors inside pyspark-client. All spark/connect/*.proto files are merged into one file
+`spark_connect.proto`, since our members make Expression and Relation refer to each other. Members of ours have numbers
+>= 2000; the wire check (src/frontend/spark/wire.c) refuses them from outside. extensions.json is the list.
+"""
+import json, os, subprocess, sys
+from google.protobuf import descriptor_pb2 as d
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TYPES = {n[5:].lower(): v for n, v in d.FieldDescriptorProto.Type.items()}
+
+
+def load():
+    import importlib
+    names = ["base", "catalog", "commands", "common", "expressions", "ml", "ml_common", "pipelines", "relations", "types",
+             "example_plugins"]
+    files = {}
+
+    def visit(fd):
+        if fd.name in files:
+            return
+        for dep in fd.dependencies:
+            visit(dep)
+        p = d.FileDescriptorProto()
+        fd.CopyToProto(p)
+        files[fd.name] = p
+
+    for n in names:
+        try:
+            m = importlib.import_module(f"pyspark.sql.connect.proto.{n}_pb2")
+        except ImportError:
+            continue
+        visit(m.DESCRIPTOR)
+    return files
+
+
+def add_field(msg, name, number, spec, oneof=None):
+    f = msg.field.add(name=name, number=number, json_name=name, label=1)
+    if spec.startswith("repeated "):
+        f.label, spec = 3, spec[9:]
+    if spec in TYPES:
+        f.type = TYPES[spec]
+    elif spec.startswith("enum "):
+        f.type, f.type_name = TYPES["enum"], ".spark.connect." + spec[5:]
+    else:
+        f.type, f.type_name = TYPES["message"], ".spark.connect." + spec
+    if oneof is not None:
+        f.oneof_index = oneof
+
+
+def main(out):
+    os.makedirs(out, exist_ok=True)
+    files = load()
+    merged = d.FileDescriptorProto(name="spark_connect.proto", package="spark.connect", syntax="proto3")
+    deps = set()
+    for name, f in files.items():
+        if not name.startswith("spark/connect/"):
+            continue
+        merged.message_type.extend(f.message_type)
+        merged.enum_type.extend(f.enum_type)
+        merged.service.extend(f.service)
+        deps.update(x for x in f.dependency if not x.startswith("spark/connect/"))
+    merged.dependency.extend(sorted(deps))
+    ext = json.load(open(os.path.join(HERE, "extensions.json")))
+    by_name = {m.name: m for m in merged.message_type}
+    for enum, values in ext["enums"].items():
+        e = merged.enum_type.add(name=enum)
+        for i, v in enumerate(values):
+            e.value.add(name=v, number=i)
+    for msg, fields in ext["messages"].items():
+        m = merged.message_type.add(name=msg)
+        for i, (n, spec) in enumerate(fields.items(), 1):
+            add_field(m, n, i, spec)
+    for target, members in ext["members"].items():
+        path, _, oneof = target.partition("/")
+        m = by_name[path]
+        index = [o.name for o in m.oneof_decl].index(oneof) if oneof else None
+        for n, (number, spec) in members.items():
+            assert number >= 2000
+            add_field(m, n, number, spec, index)
+    fds = d.FileDescriptorSet()
+    fds.file.extend(f for n, f in files.items() if not n.startswith("spark/connect/"))
+    fds.file.append(merged)
+    path = os.path.join(out, "spark_connect.fds")
+    with open(path, "wb") as fh:
+        fh.write(fds.SerializeToString())
+    # protoc-gen-c 1.4 is exact on proto3 optional but does not announce it; the shim appends supported_features = 1.
+    shim = os.path.join(out, "protoc-gen-c3")
+    with open(shim, "w") as fh:
+        fh.write("#!/bin/sh\nprotoc-gen-c && printf '\\020\\001'\n")
+    os.chmod(shim, 0o755)
+    roots = [n for n in files if not n.startswith("spark/connect/")] + ["spark_connect.proto"]
+    status = os.path.join(HERE, "grpc_status.proto")
+    subprocess.check_call(["protoc", f"--plugin=protoc-gen-c3={shim}", f"--descriptor_set_in={path}", f"--c3_out={out}",
+                           *[r for r in roots if r != "google/protobuf/descriptor.proto"]])
+    subprocess.check_call(["protoc", f"--plugin=protoc-gen-c3={shim}", f"--proto_path={HERE}", f"--c3_out={out}", status])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,18 @@
+/* The only place for compiler extensions. */
+#ifndef TRN_CORE_COMPILER_H
+#define TRN_CORE_COMPILER_H
+#include <stdlib.h>
+
+#define TRN_PRINTF(format_index, args_index) __attribute__((format(printf, format_index, args_index)))
+#define TRN_LIKELY(x) __builtin_expect(!!(x), 1)
+#define TRN_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define TRN_CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+/* Broken invariants of ours, never bad input. Debug, test and fuzz builds stop; release builds go on. */
+#ifdef NDEBUG
+#define TRN_ASSERT(condition) ((void)sizeof(condition))
+#else
+#define TRN_ASSERT(condition) ((condition) ? (void)0 : __builtin_trap())
+#endif
+
+#endif

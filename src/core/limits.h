@@ -1,0 +1,20 @@
+/* Every size, depth, count and time limit that guards against input has its name here. */
+#ifndef TRN_CORE_LIMITS_H
+#define TRN_CORE_LIMITS_H
+
+#define TRN_WIRE_DEPTH_MAX 1024            /* nesting of a protobuf message from outside; Spark's own server: 1024 */
+#define TRN_WIRE_NODES_MAX (4u << 20)      /* messages inside one message */
+#define TRN_ARENA_BYTES_MAX (1ull << 30)   /* memory of one request */
+#define TRN_PLAN_DEPTH_MAX 8192            /* nesting of relations and expressions in a resolved plan */
+#define TRN_TYPE_DEPTH_MAX 64              /* nesting of a data type */
+#define TRN_SQL_BYTES_MAX (64u << 20)      /* length of a SQL text */
+#define TRN_SQL_DEPTH_MAX 4096             /* nesting inside a SQL text */
+#define TRN_STACK_BYTES (32u << 20)        /* stack of threads on which plans are decoded, translated, lowered */
+#define TRN_SESSION_IDLE_MS (3600u * 1000) /* Spark: spark.connect.session.manager.defaultSessionTimeout */
+#define TRN_SESSIONS_MAX 10000
+#define TRN_OPERATIONS_PER_SESSION_MAX 1000
+#define TRN_RESPONSE_LOG_BYTES (64u << 20) /* unreleased responses of one operation before its source is paused */
+#define TRN_DETACHED_MS (300u * 1000)      /* Spark: spark.connect.execute.manager.detachedTimeout */
+#define TRN_ROUTES_MAX 10000u                /* methods in one table of routes */
+
+#endif

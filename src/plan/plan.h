@@ -1,0 +1,308 @@
+/* The resolved plan: relations and expressions with integer column ids and no names. Names are only at the root.
+ * Everything lives in one arena and is immutable once built; nodes may be shared inside a plan (a DAG is legal).
+ * Rule of uniformity: every node has its children in one array, so that walking needs no switch. */
+#ifndef TRN_PLAN_PLAN_H
+#define TRN_PLAN_PLAN_H
+#include "core/core.h"
+#include <trunnion/arrow.h>
+#include <trunnion/plan.h>
+
+/* ---- types ---- */
+typedef enum trn_type_id {
+  TRN_TYPE_NULL = 0,
+  TRN_TYPE_BOOL,
+  TRN_TYPE_INT8,
+  TRN_TYPE_INT16,
+  TRN_TYPE_INT32,
+  TRN_TYPE_INT64,
+  TRN_TYPE_FLOAT32,
+  TRN_TYPE_FLOAT64,
+  TRN_TYPE_DECIMAL, /* precision 1..38, scale 0..precision; Arrow decimal128 */
+  TRN_TYPE_STRING,  /* Arrow utf8; length > 0: char(length) or varchar(length), see `variant` */
+  TRN_TYPE_BINARY,
+  TRN_TYPE_DATE,          /* days, Arrow date32 */
+  TRN_TYPE_TIMESTAMP,     /* an instant: microseconds UTC, Arrow timestamp[us, UTC] inside, relabelled at the edge */
+  TRN_TYPE_TIMESTAMP_NTZ, /* Arrow timestamp[us] */
+  TRN_TYPE_TIME,          /* Arrow time64[ns], precision 0..9 */
+  TRN_TYPE_INTERVAL_YEAR_MONTH, /* Arrow interval[months]; start/end field in precision/scale */
+  TRN_TYPE_INTERVAL_DAY_TIME,   /* Arrow duration[us]; start/end field in precision/scale */
+  TRN_TYPE_INTERVAL_CALENDAR,   /* Arrow interval[month_day_nano] */
+  TRN_TYPE_ARRAY,               /* fields[0]: element */
+  TRN_TYPE_MAP,                 /* fields[0]: key (never null), fields[1]: value */
+  TRN_TYPE_STRUCT,              /* fields */
+  TRN_TYPE_COUNT
+} trn_type_id;
+
+typedef enum trn_string_variant { TRN_STRING_PLAIN = 0, TRN_STRING_CHAR, TRN_STRING_VARCHAR } trn_string_variant;
+
+typedef struct trn_type trn_type;
+typedef struct trn_field {
+  const char *name; /* "" never NULL */
+  const trn_type *type;
+  bool nullable;
+  const char *metadata; /* JSON object or NULL */
+} trn_field;
+
+struct trn_type {
+  uint8_t id;
+  uint8_t precision; /* decimal: precision; time; intervals: start field (0 year/day 1 month/hour 2 minute 3 second) */
+  int8_t scale;      /* decimal: scale; intervals: end field */
+  uint8_t variant;   /* trn_string_variant */
+  int32_t length;    /* char, varchar */
+  uint32_t field_count;
+  const trn_field *fields;
+};
+
+/* Singletons of types without parameters (id < TRN_TYPE_ARRAY, decimal as (10,0), intervals with the widest fields). */
+const trn_type *trn__type(trn_type_id id);
+const trn_type *trn__type_decimal(trn_arena *arena, int precision, int scale); /* NULL: no memory */
+const trn_type *trn__type_array(trn_arena *arena, const trn_type *element, bool contains_null);
+const trn_type *trn__type_map(trn_arena *arena, const trn_type *key, const trn_type *value, bool value_contains_null);
+const trn_type *trn__type_struct(trn_arena *arena, const trn_field *fields, size_t count); /* copies the fields */
+bool trn__type_equal(const trn_type *a, const trn_type *b);          /* nested names and nullability count */
+bool trn__type_same_shape(const trn_type *a, const trn_type *b);     /* nullability and nested names do not */
+bool trn__type_is_integer(const trn_type *type);
+bool trn__type_is_numeric(const trn_type *type);
+/* Arrow C schema <-> type. `timezone` labels TIMESTAMP (NULL: "UTC"). Import bounds depth and rejects what has no type
+ * here with UNIMPLEMENTED naming the format; utf8_view, large_* and dictionaries map to their plain type. */
+trn_status trn__type_export(const trn_type *type, const char *name, bool nullable, const char *metadata,
+                            const char *timezone, struct ArrowSchema *out);
+trn_status trn__type_import(trn_arena *arena, const struct ArrowSchema *schema, const trn_type **out, trn_error **error);
+
+/* ---- expressions ---- */
+typedef struct trn_expr trn_expr;
+typedef struct trn_rel trn_rel;
+
+typedef enum trn_expr_kind {
+  TRN_EXPR_LITERAL = 0,
+  TRN_EXPR_COLUMN,    /* a column of the inputs of the relation that holds the expression */
+  TRN_EXPR_OUTER,     /* a column of an enclosing relation, inside a subquery; gone after decorrelation */
+  TRN_EXPR_CALL,      /* scalar function or native operator: function, args */
+  TRN_EXPR_AGGREGATE, /* only in AGGREGATE relations and as a window's function */
+  TRN_EXPR_WINDOW,    /* only in WINDOW relations */
+  TRN_EXPR_CAST,      /* the engine's own cast, used only where it equals Spark's; else a call of a cast kernel */
+  TRN_EXPR_CASE,      /* args: when1, then1, ..., [else] (odd count: has else); conditions are boolean */
+  TRN_EXPR_IN_LIST,   /* args: value, items...; SQL null semantics; all of one type */
+  TRN_EXPR_SUBQUERY,  /* args: for IN the value(s); gone after decorrelation */
+  TRN_EXPR_LAMBDA,    /* args[0]: body; lambda parameters as LAMBDA_VARIABLE */
+  TRN_EXPR_LAMBDA_VARIABLE,
+  TRN_EXPR_COUNT_
+} trn_expr_kind;
+
+typedef enum trn_subquery_kind { TRN_SUBQUERY_SCALAR = 0, TRN_SUBQUERY_EXISTS, TRN_SUBQUERY_IN } trn_subquery_kind;
+
+/* Where a function runs. */
+typedef enum trn_function_home {
+  TRN_HOME_NATIVE = 0, /* an operator of the engine's plan, by its name in the list below */
+  TRN_HOME_ENGINE,     /* a function of the engine, by its name there, exactly equal by semantics */
+  TRN_HOME_LIBRARY     /* a function of src/functions ("trn...."), by name */
+} trn_function_home;
+/* Native operators: "=" "!=" "<" "<=" ">" ">=" "is_not_distinct_from" "is_distinct_from" "and" "or" "not" "is_null"
+ * "is_not_null" "is_true" "is_false" "is_not_true" "is_not_false" "+" "-" "*" (doubles; decimals where types prove that
+ * nothing can overflow) "/" (doubles) "%" "like" "ilike" "negative" "bit_and" "bit_or" "bit_xor" "get_field" (struct,
+ * literal name). Both sides have the same type, except for "*" "+" "-" of decimals. */
+
+typedef struct trn_sort_flags {
+  bool descending;
+  bool nulls_first;
+} trn_sort_flags;
+
+typedef enum trn_frame_unit { TRN_FRAME_ROWS = 0, TRN_FRAME_RANGE, TRN_FRAME_GROUPS } trn_frame_unit;
+typedef enum trn_frame_bound_kind {
+  TRN_BOUND_UNBOUNDED_PRECEDING = 0,
+  TRN_BOUND_PRECEDING, /* by the literal in bound */
+  TRN_BOUND_CURRENT_ROW,
+  TRN_BOUND_FOLLOWING,
+  TRN_BOUND_UNBOUNDED_FOLLOWING
+} trn_frame_bound_kind;
+
+typedef struct trn_literal {
+  bool is_null;
+  union {
+    bool boolean;
+    int64_t integer; /* integers; days; microseconds; nanoseconds of a day; months */
+    double number;   /* both float types */
+    struct { uint64_t low; int64_t high; } decimal; /* unscaled two's complement */
+    struct { const char *data; size_t size; } bytes;
+    struct { int32_t months, days; int64_t nanos; } interval;
+    struct { const trn_expr *const *items; uint32_t count; } nested; /* literals: elements; k1,v1,..; fields */
+  } value;
+} trn_literal;
+
+struct trn_expr {
+  uint8_t kind; /* trn_expr_kind */
+  bool nullable;
+  uint32_t arg_count;
+  const trn_type *type;
+  const trn_expr *const *args;
+  trn_position position; /* in the SQL text of the plan; {-1,-1}: none */
+  union {
+    trn_literal literal;
+    uint32_t column; /* COLUMN, OUTER, LAMBDA_VARIABLE: id */
+    struct {
+      const char *name;
+      uint8_t home;         /* trn_function_home */
+      uint8_t volatility;   /* 0 immutable, 1 stable, 2 volatile */
+    } call;
+    struct {
+      const char *name;
+      uint8_t home; /* ENGINE or LIBRARY */
+      bool distinct;
+      bool has_filter; /* the last arg is the filter, before it order_count sort keys */
+      uint32_t order_count;
+      const trn_sort_flags *order_flags;
+    } aggregate;
+    struct { /* args[0]: an AGGREGATE expr, or a CALL naming a window function; then partition keys, then order keys */
+      uint32_t partition_count, order_count;
+      const trn_sort_flags *order_flags;
+      uint8_t unit, start_kind, end_kind;
+      const trn_expr *start, *end; /* literals or NULL */
+      bool ignore_nulls;
+    } window;
+    struct { bool is_try; } cast;
+    struct { bool negated; } in_list;
+    struct { uint8_t kind; bool negated; const trn_rel *rel; } subquery; /* IN: rel's columns match args */
+    struct { uint32_t param_count; const uint32_t *params; } lambda;
+  } u;
+};
+
+/* ---- relations ---- */
+typedef struct trn_column {
+  uint32_t id; /* unique in the plan */
+  bool nullable;
+  const trn_type *type;
+} trn_column;
+
+typedef enum trn_rel_kind {
+  TRN_REL_SCAN = 0, /* u.scan; columns[i] is the source's column u.scan.indexes[i] */
+  TRN_REL_LOCAL,    /* rows that travelled with the plan: u.local, Arrow IPC stream bytes; columns in its order */
+  TRN_REL_VALUES,   /* exprs: row_count * column_count expressions without columns, row by row; 0 columns are legal */
+  TRN_REL_RANGE,    /* one int64 column */
+  TRN_REL_PROJECT,  /* exprs[i] makes columns[i]; a COLUMN expr may keep its id */
+  TRN_REL_FILTER,   /* exprs[0] */
+  TRN_REL_JOIN,     /* exprs[0]: condition, or none; columns: left's then right's (semi, anti: left's) */
+  TRN_REL_AGGREGATE, /* exprs: group keys (u.aggregate.group_count), then AGGREGATE exprs; columns likewise */
+  TRN_REL_SORT,     /* exprs: keys; u.sort.flags */
+  TRN_REL_LIMIT,    /* u.limit */
+  TRN_REL_UNION,    /* UNION ALL of inputs with equal column types; columns are new ids */
+  TRN_REL_DISTINCT, /* all columns */
+  TRN_REL_SET,      /* INTERSECT / EXCEPT, u.set */
+  TRN_REL_WINDOW,   /* columns: input's, then one per expr */
+  TRN_REL_UNNEST,   /* u.unnest: exprs[0] array or map; columns: input's, then [position], element or key,value */
+  TRN_REL_SAMPLE,   /* u.sample */
+  TRN_REL_REPARTITION, /* exprs: keys or none */
+  TRN_REL_EXTENSION, /* an embedder's operator */
+  TRN_REL_OPAQUE,   /* a node that lifting did not know; carries the engine's original */
+  TRN_REL_COUNT_
+} trn_rel_kind;
+
+typedef enum trn_join_type {
+  TRN_JOIN_INNER = 0, /* without a condition: cross */
+  TRN_JOIN_LEFT,
+  TRN_JOIN_RIGHT,
+  TRN_JOIN_FULL,
+  TRN_JOIN_LEFT_SEMI,
+  TRN_JOIN_LEFT_ANTI,
+  TRN_JOIN_LEFT_MARK /* left's columns, then one boolean: has a match */
+} trn_join_type;
+
+/* A table's data as a backend knows it. Shared by plans, reference counted; made by the session's backend. */
+typedef struct trn_source trn_source;
+
+struct trn_rel {
+  uint8_t kind; /* trn_rel_kind */
+  uint32_t input_count, expr_count, column_count;
+  const trn_rel *const *inputs;
+  const trn_expr *const *exprs;
+  const trn_column *columns; /* output; pass-through relations share their input's array */
+  union {
+    struct { trn_source *source; const uint32_t *indexes; const char *label; } scan; /* the plan's arena owns a ref */
+    struct { const void *ipc; size_t size; } local; /* the plan's arena owns the bytes */
+    struct { uint32_t row_count; } values;
+    struct { int64_t start, end, step; uint32_t partitions; } range;
+    struct { uint8_t type; bool null_aware; } join; /* null_aware: LEFT_ANTI with NOT IN semantics */
+    struct { uint32_t group_count; uint32_t set_count; const uint64_t *sets; } aggregate; /* sets: bit i = key i is
+         in; none: plain GROUP BY. With sets a last int64 column, the grouping id, follows the aggregates */
+    struct { const trn_sort_flags *flags; int64_t fetch; bool is_global; } sort; /* fetch < 0: all */
+    struct { int64_t skip, fetch; } limit;                                      /* fetch < 0: all */
+    struct { bool except; bool all; } set;
+    struct { bool outer, with_position; } unnest;
+    struct { double lower, upper; bool with_replacement; int64_t seed; } sample;
+    struct { uint32_t partitions; bool shuffle, by_range; const trn_sort_flags *flags; } repartition;
+    struct { const char *name; const void *payload; size_t size; } extension;
+    struct { void *original; } opaque;
+  } u;
+};
+
+/* ---- the plan ---- */
+struct trn_plan {
+  atomic_uint refs;
+  trn_arena *arena;      /* owned */
+  const trn_rel *root;
+  const trn_field *fields; /* display names, types as clients see them, metadata: one per root column */
+  uint32_t field_count;
+  uint32_t next_column; /* ids below are taken */
+  const char *timezone; /* the session's, for TIMESTAMP columns at the edge; NULL: UTC */
+  const char *sql;      /* the text that positions refer to, or NULL */
+  uint8_t fingerprint[16];
+  atomic_bool has_fingerprint;
+};
+/* Takes the arena (also on failure). `fields` of the arena, one per root column. */
+trn_status trn__plan_create(trn_arena *arena, const trn_rel *root, const trn_field *fields, uint32_t next_column,
+                            const char *timezone, const char *sql, trn_plan **out);
+
+/* ---- building: each gives a node of the arena, or NULL when memory is out. Child arrays are copied. ---- */
+trn_expr *trn__expr_create(trn_arena *arena, trn_expr_kind kind, const trn_type *type, bool nullable,
+                           const trn_expr *const *args, size_t arg_count);
+trn_expr *trn__expr_column(trn_arena *arena, const trn_column *column);
+trn_expr *trn__expr_null(trn_arena *arena, const trn_type *type);
+trn_expr *trn__expr_bool(trn_arena *arena, bool value);
+trn_expr *trn__expr_int(trn_arena *arena, const trn_type *type, int64_t value);
+trn_expr *trn__expr_string(trn_arena *arena, const char *data, size_t size);
+trn_expr *trn__expr_call(trn_arena *arena, trn_function_home home, const char *name, const trn_type *type, bool nullable,
+                         const trn_expr *const *args, size_t arg_count);
+trn_expr *trn__expr_cast(trn_arena *arena, const trn_expr *arg, const trn_type *type, bool is_try);
+trn_rel *trn__rel_create(trn_arena *arena, trn_rel_kind kind, const trn_rel *const *inputs, size_t input_count,
+                         const trn_expr *const *exprs, size_t expr_count, const trn_column *columns, size_t column_count);
+/* Pass-through relations: columns are the input's. */
+trn_rel *trn__rel_filter(trn_arena *arena, const trn_rel *input, const trn_expr *condition);
+trn_rel *trn__rel_project(trn_arena *arena, const trn_rel *input, const trn_expr *const *exprs,
+                          const trn_column *columns, size_t count);
+/* Columns are made from the inputs and the type (outer joins make the other side nullable). */
+trn_rel *trn__rel_join(trn_arena *arena, trn_join_type type, const trn_rel *left, const trn_rel *right,
+                       const trn_expr *condition);
+
+/* ---- walking and rewriting ---- */
+typedef enum trn_walk { TRN_WALK_ON = 0, TRN_WALK_SKIP /* not into this node */, TRN_WALK_STOP } trn_walk;
+typedef struct trn_visitor {
+  /* Before the children; either may be NULL. Subqueries' relations are walked too. */
+  trn_walk (*rel)(void *user, const trn_rel *rel);
+  trn_walk (*expr)(void *user, const trn_expr *expr, const trn_rel *holder);
+  void *user;
+} trn_visitor;
+/* Iterative. RESOURCE_EXHAUSTED beyond TRN_PLAN_DEPTH_MAX or out of memory; CANCELLED after TRN_WALK_STOP. */
+trn_status trn__plan_walk(const trn_rel *root, const trn_visitor *visitor);
+trn_status trn__expr_walk(const trn_expr *expr, const trn_visitor *visitor);
+
+/* Bottom-up: children first; `rel`/`expr` gets a node whose children are already rewritten and gives the node to use
+ * (itself: unchanged). Unchanged nodes are shared, not copied; a shared node is rewritten once. */
+typedef struct trn_rewriter {
+  trn_status (*rel)(void *user, trn_arena *arena, const trn_rel *rel, const trn_rel **out, trn_error **error);
+  trn_status (*expr)(void *user, trn_arena *arena, const trn_expr *expr, const trn_expr **out, trn_error **error);
+  void *user;
+} trn_rewriter;
+trn_status trn__rel_rewrite(trn_arena *arena, const trn_rel *root, const trn_rewriter *rewriter, const trn_rel **out,
+                            trn_error **error);
+trn_status trn__expr_rewrite(trn_arena *arena, const trn_expr *expr, const trn_rewriter *rewriter, const trn_expr **out,
+                             trn_error **error);
+
+/* ---- optimize (src/optimize): gives an equivalent plan without SUBQUERY and OUTER expressions; *next_column grows ---- */
+trn_status trn__decorrelate(trn_arena *arena, const trn_rel *root, uint32_t *next_column, const trn_rel **out,
+                            trn_error **error);
+
+/* ---- text ---- */
+void trn__type_print(trn_strbuf *out, const trn_type *type);
+void trn__expr_print(trn_strbuf *out, const trn_expr *expr);
+void trn__rel_print(trn_strbuf *out, const trn_rel *rel);
+
+#endif
