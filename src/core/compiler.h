@@ -8,6 +8,10 @@
 #define TRN_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define TRN_CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
+/* The widest integers: decimal128's unscaled values. */
+__extension__ typedef __int128 trn_i128;
+__extension__ typedef unsigned __int128 trn_u128;
+
 /* Broken invariants of ours, never bad input. Debug, test and fuzz builds stop; release builds go on. */
 #ifdef NDEBUG
 #define TRN_ASSERT(condition) ((void)sizeof(condition))
