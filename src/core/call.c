@@ -1,5 +1,5 @@
-/* One RPC between a frontend and a host: a reference count, the copied request, and a check of the delivery contract. It
- * holds no lock and starts no thread; order and threads are the host's. */
+/* One RPC between a frontend and a host: a reference count, the copied request, and a check of the delivery contract.
+ * It holds no lock and starts no thread; order and threads are the host's. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,8 @@ struct trn_call {
 #ifndef NDEBUG
 /* The call whose host function this thread is in: a host that delivers from inside one is found at once. Debug only. */
 static _Thread_local const trn_call *host_entered;
-#define HOST_ENTER(call) \
-  const trn_call *outer = host_entered; \
+#define HOST_ENTER(call)                                                                                               \
+  const trn_call *outer = host_entered;                                                                                \
   host_entered = (call)
 #define HOST_LEAVE() host_entered = outer
 #define HOST_INSIDE(call) (host_entered == (call))

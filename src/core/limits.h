@@ -7,6 +7,9 @@
 #define TRN_ARENA_BYTES_MAX (1ull << 30)   /* memory of one request */
 #define TRN_PLAN_DEPTH_MAX 8192            /* nesting of relations and expressions in a resolved plan */
 #define TRN_TYPE_DEPTH_MAX 64              /* nesting of a data type */
+#define TRN_TYPE_NODES_MAX (1u << 17)      /* data types inside one data type */
+#define TRN_SCHEMA_NODES_MAX (1u << 21)    /* data types inside the schema of a result */
+#define TRN_PLAN_PRINT_BYTES_MAX (16u << 20) /* of a plan's text; what is longer is cut */
 #define TRN_SQL_BYTES_MAX (64u << 20)      /* length of a SQL text */
 #define TRN_SQL_DEPTH_MAX 4096             /* nesting inside a SQL text */
 #define TRN_STACK_BYTES (32u << 20)        /* stack of threads on which plans are decoded, translated, lowered */

@@ -1,0 +1,129 @@
+/* Texts of the gRPC-over-HTTP/2 mapping: base64 of "-bin" values, percent-encoded messages, timeouts. */
+#include <time.h>
+
+#include "h2.h"
+
+static int base64_value(unsigned char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+bool trn__h2_base64_decode(const char *text, size_t size, uint8_t *out, size_t *out_size) {
+  for (int i = 0; i < 2 && size && text[size - 1] == '=' && (size % 4 == 0 || i == 1); i++) size--;
+  if (size % 4 == 1) return false;
+  uint32_t bits = 0;
+  unsigned have = 0;
+  size_t at = 0;
+  for (size_t i = 0; i < size; i++) {
+    int value = base64_value((unsigned char)text[i]);
+    if (value < 0) return false;
+    bits = (bits << 6 | (uint32_t)value) & 0xffffff;
+    have += 6;
+    if (have >= 8) {
+      have -= 8;
+      out[at++] = (uint8_t)(bits >> have);
+    }
+  }
+  *out_size = at;
+  return true;
+}
+
+size_t trn__h2_base64_size(size_t size) {
+  return size / 3 * 4 + (size % 3 ? size % 3 + 1 : 0);
+}
+
+void trn__h2_base64_encode(const void *data, size_t size, char *out) {
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const uint8_t *bytes = data;
+  uint32_t bits = 0;
+  unsigned have = 0;
+  for (size_t i = 0; i < size; i++) {
+    bits = (bits << 8 | bytes[i]) & 0xffffff;
+    have += 8;
+    while (have >= 6) {
+      have -= 6;
+      *out++ = digits[bits >> have & 63];
+    }
+  }
+  if (have) *out++ = digits[bits << (6 - have) & 63];
+}
+
+static bool needs_percent(unsigned char c) {
+  return c < 0x20 || c > 0x7e || c == '%';
+}
+
+size_t trn__h2_percent_size(const char *text) {
+  size_t size = 0;
+  for (; *text; text++) size += needs_percent((unsigned char)*text) ? 3 : 1;
+  return size;
+}
+
+void trn__h2_percent_encode(const char *text, char *out) {
+  static const char digits[] = "0123456789ABCDEF";
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (!needs_percent(c)) {
+      *out++ = (char)c;
+    } else {
+      *out++ = '%';
+      *out++ = digits[c >> 4];
+      *out++ = digits[c & 15];
+    }
+  }
+}
+
+bool trn__h2_timeout_parse(const char *text, size_t size, int64_t *timeout_ns) {
+  if (size < 2 || size > 9) return false; /* at most eight digits and the unit */
+  int64_t value = 0;
+  for (size_t i = 0; i + 1 < size; i++) {
+    if (text[i] < '0' || text[i] > '9') return false;
+    value = value * 10 + (text[i] - '0');
+  }
+  int64_t unit;
+  switch (text[size - 1]) {
+  case 'H': unit = 3600 * INT64_C(1000000000); break;
+  case 'M': unit = 60 * INT64_C(1000000000); break;
+  case 'S': unit = INT64_C(1000000000); break;
+  case 'm': unit = 1000000; break;
+  case 'u': unit = 1000; break;
+  case 'n': unit = 1; break;
+  default: return false;
+  }
+  *timeout_ns = value > INT64_MAX / 4 / unit ? INT64_MAX / 4 : value * unit;
+  return true;
+}
+
+bool trn__h2_key_is_binary(const char *key, size_t size) {
+  return size >= 4 && memcmp(key + size - 4, "-bin", 4) == 0;
+}
+
+/* Keys that are ours or HTTP/2's are not for the frontend to send. */
+bool trn__h2_key_is_sendable(const char *key) {
+  static const char *const ours[] = {"content-type",      "te",      "connection",       "keep-alive",
+                                     "transfer-encoding", "upgrade", "proxy-connection", "content-length"};
+  if (!*key || strncmp(key, "grpc-", 5) == 0) return false;
+  for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+    if (strcmp(key, ours[i]) == 0) return false;
+  }
+  for (; *key; key++) {
+    bool ok = (*key >= 'a' && *key <= 'z') || (*key >= '0' && *key <= '9') || *key == '-' || *key == '_' || *key == '.';
+    if (!ok) return false;
+  }
+  return true;
+}
+
+bool trn__h2_value_is_sendable(const void *value, size_t size) {
+  const unsigned char *bytes = value;
+  for (size_t i = 0; i < size; i++) {
+    if (bytes[i] < 0x20 || bytes[i] > 0x7e) return false;
+  }
+  return true;
+}
+
+int64_t trn__h2_now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}

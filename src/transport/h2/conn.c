@@ -1,0 +1,435 @@
+/* A connection: its socket, its output, its end. thread: loop. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+
+#include "h2.h"
+
+/* ---- the batch: what one writev takes ---- */
+
+/* A DATA frame and a HEADERS frame fit. */
+static bool has_room(const h2_batch *batch) {
+  return batch->count + TRN_H2_PIECES_MAX + 8 <= TRN_H2_BATCH_SEGMENTS &&
+         batch->hold_count + TRN_H2_PIECES_MAX + 8 <= TRN_H2_BATCH_SEGMENTS &&
+         batch->copy_size + (17u << 10) + TRN_H2_PIECES_MAX * TRN_H2_PIECE_COPY_MAX <= TRN_H2_BATCH_COPY &&
+         batch->bytes < TRN_H2_BATCH_BYTES;
+}
+
+void trn__h2_batch_put(h2_batch *batch, const void *data, size_t size, h2_out *hold) {
+  struct iovec *last = batch->count > batch->first ? &batch->segments[batch->count - 1] : NULL;
+  batch->bytes += size;
+  if (hold) {
+    H2_ASSERT(batch->count < TRN_H2_BATCH_SEGMENTS && batch->hold_count < TRN_H2_BATCH_SEGMENTS);
+    batch->segments[batch->count++] = (struct iovec){(void *)(uintptr_t)data, size};
+    if (batch->hold_count && batch->holds[batch->hold_count - 1] == hold) return;
+    hold->refs++;
+    batch->holds[batch->hold_count++] = hold;
+    return;
+  }
+  H2_ASSERT(batch->copy_size + size <= TRN_H2_BATCH_COPY);
+  uint8_t *to = batch->copy + batch->copy_size;
+  memcpy(to, data, size);
+  batch->copy_size += size;
+  if (last && (uint8_t *)last->iov_base + last->iov_len == to) {
+    last->iov_len += size;
+  } else {
+    H2_ASSERT(batch->count < TRN_H2_BATCH_SEGMENTS);
+    batch->segments[batch->count++] = (struct iovec){to, size};
+  }
+}
+
+static void batch_advance(h2_batch *batch, size_t written) {
+  batch->bytes -= written;
+  while (written) {
+    struct iovec *segment = &batch->segments[batch->first];
+    if (written < segment->iov_len) {
+      segment->iov_base = (uint8_t *)segment->iov_base + written;
+      segment->iov_len -= written;
+      return;
+    }
+    written -= segment->iov_len;
+    batch->first++;
+  }
+}
+
+/* ---- writing ---- */
+
+typedef enum io_result { IO_DONE, IO_WAIT, IO_LOST } io_result;
+
+static io_result write_plain(h2_conn *conn) {
+  h2_batch *batch = conn->batch;
+  while (batch->bytes) {
+    struct msghdr message = {.msg_iov = batch->segments + batch->first, .msg_iovlen = batch->count - batch->first};
+    ssize_t written = sendmsg(conn->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (written > 0) {
+      batch_advance(batch, (size_t)written);
+    } else if (written < 0 && errno == EINTR) {
+      continue;
+    } else {
+      return written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? IO_WAIT : IO_LOST;
+    }
+  }
+  return IO_DONE;
+}
+
+/* Gathers small segments, so that each TLS record is full. */
+static size_t gather(const h2_batch *batch, uint8_t *out, size_t max) {
+  size_t size = 0;
+  for (size_t i = batch->first; i < batch->count && size < max; i++) {
+    size_t take = batch->segments[i].iov_len;
+    if (take > max - size) take = max - size;
+    memcpy(out + size, batch->segments[i].iov_base, take);
+    size += take;
+  }
+  return size;
+}
+
+static io_result write_tls(h2_conn *conn) {
+  h2_batch *batch = conn->batch;
+  uint8_t record[16384];
+  while (batch->bytes) {
+    /* A retry after IO_WAIT gathers the same bytes again, as SSL_write demands. */
+    size_t written = 0, size = gather(batch, record, sizeof record);
+    ERR_clear_error();
+    int rc = SSL_write_ex(conn->ssl, record, size, &written);
+    if (rc == 1) {
+      batch_advance(batch, written);
+      continue;
+    }
+    int error = SSL_get_error(conn->ssl, rc);
+    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? IO_WAIT : IO_LOST;
+  }
+  return IO_DONE;
+}
+
+static io_result flush(h2_conn *conn) {
+  h2_batch *batch = conn->batch;
+  if (!batch) return IO_DONE;
+  io_result result = conn->ssl ? write_tls(conn) : write_plain(conn);
+  if (result != IO_DONE) return result;
+  conn->batch = NULL;
+  trn__h2_loop_batch_return(conn->loop, batch);
+  return IO_DONE;
+}
+
+/* Takes frames out of the session until the batch is full or there are none. False: the session failed. */
+static bool fill(h2_conn *conn) {
+  if (!nghttp2_session_want_write(conn->session)) return true;
+  if (!conn->batch) conn->batch = trn__h2_loop_batch(conn->loop);
+  if (!conn->batch) return false;
+  while (has_room(conn->batch)) {
+    const uint8_t *data = NULL;
+    conn->is_paused = false;
+    ssize_t size = nghttp2_session_mem_send(conn->session, &data);
+    if (size < 0) return false;
+    if (size > 0) {
+      trn__h2_batch_put(conn->batch, data, (size_t)size, NULL);
+    } else if (!conn->is_paused) {
+      break;
+    }
+  }
+  return true;
+}
+
+static void wait_for(h2_conn *conn, int events);
+
+static void write_out(h2_conn *conn) {
+  size_t written = 0;
+  io_result result = IO_DONE;
+  while (result == IO_DONE) {
+    if (!fill(conn)) {
+      result = IO_LOST;
+      break;
+    }
+    size_t bytes = conn->batch ? conn->batch->bytes : 0;
+    result = flush(conn);
+    if (!bytes) break;
+    written += bytes;
+    if (result == IO_DONE && written >= TRN_H2_PUMP_BYTES) {
+      trn__h2_conn_dirty(conn); /* the others first */
+      break;
+    }
+  }
+  conn->wants_write = result == IO_WAIT;
+  /* Between the two GOAWAYs calls that were on their way still come. */
+  bool may_end = !conn->is_leaving || conn->is_goaway_final;
+  bool is_over = may_end && result == IO_DONE && !nghttp2_session_want_read(conn->session) &&
+                 !nghttp2_session_want_write(conn->session);
+  if (result == IO_LOST || is_over) {
+    trn__h2_conn_close(conn);
+  } else {
+    wait_for(conn, UV_READABLE | (conn->wants_write ? UV_WRITABLE : 0));
+  }
+}
+
+/* ---- reading ---- */
+
+static io_result read_some(h2_conn *conn, size_t *size) {
+  if (!conn->ssl) {
+    ssize_t got;
+    do {
+      got = recv(conn->fd, conn->loop->read_buffer, TRN_H2_READ_BYTES, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    if (got > 0) {
+      *size = (size_t)got;
+      return IO_DONE;
+    }
+    return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? IO_WAIT : IO_LOST;
+  }
+  size_t total = 0;
+  while (total + 16384 <= TRN_H2_READ_BYTES) {
+    size_t got = 0;
+    ERR_clear_error();
+    int rc = SSL_read_ex(conn->ssl, conn->loop->read_buffer + total, TRN_H2_READ_BYTES - total, &got);
+    if (rc != 1) {
+      int error = SSL_get_error(conn->ssl, rc);
+      bool waits = error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE;
+      if (!total) return waits ? IO_WAIT : IO_LOST; /* an error after data comes again at the next read */
+      break;
+    }
+    total += got;
+  }
+  *size = total;
+  return IO_DONE;
+}
+
+/* The handshake of TLS, then the session. True: there is a session. */
+static bool establish(h2_conn *conn) {
+  if (conn->session) return true;
+  if (conn->ssl) {
+    ERR_clear_error();
+    int rc = SSL_accept(conn->ssl);
+    if (rc != 1) {
+      int error = SSL_get_error(conn->ssl, rc);
+      if (error == SSL_ERROR_WANT_READ) {
+        wait_for(conn, UV_READABLE);
+      } else if (error == SSL_ERROR_WANT_WRITE) {
+        wait_for(conn, UV_READABLE | UV_WRITABLE);
+      } else {
+        trn__h2_conn_close(conn);
+      }
+      return false;
+    }
+    if (!trn__h2_tls_is_h2(conn->ssl)) {
+      trn__h2_conn_close(conn);
+      return false;
+    }
+    trn__h2_tls_identity(conn->ssl, conn->identity, sizeof conn->identity);
+  }
+  if (!trn__h2_session_start(conn)) {
+    trn__h2_conn_close(conn);
+    return false;
+  }
+  return true;
+}
+
+static void read_in(h2_conn *conn) {
+  conn->has_more_to_read = false;
+  for (unsigned i = 0; i < TRN_H2_READS_MAX; i++) {
+    size_t size = 0;
+    io_result result = read_some(conn, &size);
+    if (result == IO_WAIT) return;
+    if (result == IO_LOST) {
+      trn__h2_conn_close(conn);
+      return;
+    }
+    conn->last_read_ns = trn__h2_now_ns();
+    ssize_t used = nghttp2_session_mem_recv(conn->session, conn->loop->read_buffer, size);
+    if (used < 0) {
+      /* Not HTTP/2, or no memory. What the session still has to say goes out if it fits the socket. */
+      nghttp2_session_terminate_session(conn->session, NGHTTP2_PROTOCOL_ERROR);
+      if (fill(conn)) flush(conn);
+      trn__h2_conn_close(conn);
+      return;
+    }
+    if (!conn->ssl && size < TRN_H2_READ_BYTES) return; /* the socket is empty; epoll tells when it is not */
+  }
+  conn->has_more_to_read = true;
+  trn__h2_conn_dirty(conn);
+}
+
+/* ---- life ---- */
+
+static void on_poll(uv_poll_t *poll, int status, int events) {
+  h2_conn *conn = (h2_conn *)poll;
+  h2_loop *loop = conn->loop;
+  if (status < 0) {
+    trn__h2_conn_close(conn);
+  } else {
+    if (establish(conn)) {
+      if (events & UV_READABLE) read_in(conn);
+      if (!conn->is_closed) trn__h2_conn_dirty(conn);
+    }
+  }
+  trn__h2_loop_settle(loop);
+}
+
+static void wait_for(h2_conn *conn, int events) {
+  if (conn->is_closed || conn->events == events) return;
+  conn->events = events;
+  if (uv_poll_start(&conn->poll, events, on_poll) != 0) trn__h2_conn_close(conn);
+}
+
+void trn__h2_conn_dirty(h2_conn *conn) {
+  if (conn->is_dirty || conn->is_closed) return;
+  conn->is_dirty = true;
+  TAILQ_INSERT_TAIL(&conn->loop->dirty, conn, dirty_link);
+}
+
+void trn__h2_conn_work(h2_conn *conn) {
+  if (!conn->session) return;
+  if (conn->is_broken) {
+    trn__h2_conn_close(conn);
+    return;
+  }
+  if (conn->has_more_to_read) read_in(conn);
+  if (!conn->is_closed) write_out(conn);
+}
+
+static void set_peer(h2_conn *conn, const struct sockaddr_storage *address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address->ss_family == AF_INET) {
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
+    snprintf(conn->peer, sizeof conn->peer, "ipv4:%s:%u", text, ntohs(v4->sin_port));
+  } else if (address->ss_family == AF_INET6) {
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
+    snprintf(conn->peer, sizeof conn->peer, "ipv6:[%s]:%u", text, ntohs(v6->sin6_port));
+  } else {
+    snprintf(conn->peer, sizeof conn->peer, "unknown:");
+  }
+}
+
+static void set_socket_options(int fd) {
+  int on = 1, idle = TRN_H2_TCP_KEEPALIVE_S;
+  /* Best effort: each only makes things better. */
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+}
+
+void trn__h2_conn_open(h2_loop *loop, int fd, const struct sockaddr_storage *address) {
+  h2_conn *conn = calloc(1, sizeof *conn);
+  if (!conn || uv_poll_init(&loop->uv, &conn->poll, fd) != 0) {
+    free(conn);
+    close(fd);
+    atomic_fetch_sub(&loop->server->connection_count, 1);
+    return;
+  }
+  conn->loop = loop;
+  conn->fd = fd;
+  conn->born_ns = conn->last_read_ns = trn__h2_now_ns();
+  TAILQ_INIT(&conn->streams);
+  TAILQ_INSERT_TAIL(&loop->conns, conn, link);
+  set_peer(conn, address);
+  set_socket_options(fd);
+  if (loop->server->tls) {
+    conn->ssl = trn__h2_tls_accept(loop->server->tls, fd);
+    if (!conn->ssl) {
+      trn__h2_conn_close(conn);
+      return;
+    }
+  }
+  wait_for(conn, UV_READABLE);
+  if (!conn->is_closed && !conn->ssl && establish(conn)) trn__h2_conn_dirty(conn);
+}
+
+static void on_poll_closed(uv_handle_t *handle) {
+  free(handle);
+}
+
+/* A batch that will not be written: its messages are released. */
+static void drop_batch(h2_conn *conn) {
+  if (!conn->batch) return;
+  trn__h2_loop_batch_return(conn->loop, conn->batch);
+  conn->batch = NULL;
+}
+
+void trn__h2_conn_close(h2_conn *conn) {
+  if (conn->is_closed) return;
+  h2_loop *loop = conn->loop;
+  conn->is_closed = true;
+  if (conn->is_dirty) TAILQ_REMOVE(&loop->dirty, conn, dirty_link);
+  TAILQ_REMOVE(&loop->conns, conn, link);
+  uv_poll_stop(&conn->poll);
+  /* Deleting a session calls no close callbacks: the calls are told here. */
+  nghttp2_session *session = conn->session;
+  conn->session = NULL;
+  while (!TAILQ_EMPTY(&conn->streams)) trn__h2_stream_closed(TAILQ_FIRST(&conn->streams));
+  nghttp2_session_del(session);
+  drop_batch(conn);
+  if (conn->ssl) {
+    ERR_clear_error();
+    SSL_shutdown(conn->ssl); /* sends close_notify if it fits; nobody waits for the peer's */
+    SSL_free(conn->ssl);
+  }
+  uv_close((uv_handle_t *)&conn->poll, on_poll_closed);
+  close(conn->fd);
+  atomic_fetch_sub(&loop->server->connection_count, 1);
+}
+
+/* ---- time and leaving ---- */
+
+static bool passed(int64_t now_ns, int64_t since_ns, int64_t ms) {
+  return now_ns - since_ns >= ms * 1000000;
+}
+
+void trn__h2_conn_tick(h2_conn *conn, int64_t now_ns) {
+  if (!conn->is_ready) {
+    if (passed(now_ns, conn->born_ns, TRN_H2_HANDSHAKE_MS)) trn__h2_conn_close(conn);
+    return;
+  }
+  if (conn->is_leaving && passed(now_ns, conn->leaving_ns, TRN_H2_GOAWAY_MS)) trn__h2_conn_leave_final(conn);
+  if (conn->ping_ns) {
+    if (conn->last_read_ns > conn->ping_ns) {
+      conn->ping_ns = 0;
+    } else if (passed(now_ns, conn->ping_ns, TRN_H2_KEEPALIVE_TIMEOUT_MS)) {
+      trn__h2_conn_close(conn);
+      return;
+    }
+  } else if (conn->stream_count && passed(now_ns, conn->last_read_ns, TRN_H2_KEEPALIVE_MS)) {
+    conn->ping_ns = now_ns;
+    nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL);
+    trn__h2_conn_dirty(conn);
+  }
+}
+
+void trn__h2_conn_leave(h2_conn *conn) {
+  if (conn->is_leaving) return;
+  conn->is_leaving = true;
+  conn->leaving_ns = trn__h2_now_ns();
+  if (!conn->is_ready) { /* nothing was promised */
+    trn__h2_conn_close(conn);
+    return;
+  }
+  /* First "send no more", and once the client has seen that (it answers the PING) the last call that counts. */
+  nghttp2_submit_shutdown_notice(conn->session);
+  nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL);
+  trn__h2_conn_dirty(conn);
+}
+
+void trn__h2_conn_leave_final(h2_conn *conn) {
+  if (conn->is_goaway_final) return;
+  conn->is_goaway_final = true;
+  int32_t last = nghttp2_session_get_last_proc_stream_id(conn->session);
+  nghttp2_submit_goaway(conn->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0);
+  trn__h2_conn_dirty(conn);
+}
+
+void trn__h2_conn_cancel(h2_conn *conn) {
+  if (!conn->session) {
+    trn__h2_conn_close(conn);
+    return;
+  }
+  h2_stream *stream;
+  TAILQ_FOREACH(stream, &conn->streams, link) {
+    trn__h2_stream_fail(stream, TRN_UNAVAILABLE, "The server is shutting down");
+  }
+  trn__h2_conn_leave_final(conn);
+}

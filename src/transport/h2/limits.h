@@ -1,0 +1,47 @@
+/* Limits of the bundled server that are not options. (This library sees only public headers, so they are not in the
+ * core's limits.h.) */
+#ifndef TRN_H2_LIMITS_H
+#define TRN_H2_LIMITS_H
+
+#define TRN_H2_LISTEN_DEFAULT "127.0.0.1:15002"
+#define TRN_H2_LOOPS_DEFAULT_MAX 4u
+#define TRN_H2_LOOPS_MAX 64u
+#define TRN_H2_MESSAGE_BYTES_DEFAULT (128u << 20)
+#define TRN_H2_METADATA_BYTES_DEFAULT (64u << 10)
+#define TRN_H2_SEND_HIGH_WATER_DEFAULT (1u << 20)
+#define TRN_H2_STREAMS_DEFAULT 1000u
+#define TRN_H2_CONNECTIONS_DEFAULT 10000u
+
+#define TRN_H2_STREAM_WINDOW (2 << 20)        /* bytes a client may send on one stream that nobody reads */
+#define TRN_H2_CONNECTION_WINDOW (8 << 20)    /* bytes in flight on one connection */
+#define TRN_H2_UNREAD_BYTES_MAX (32u << 20)   /* unread bytes of all streams of a connection before its window closes */
+#define TRN_H2_FRAME_RECV_MAX (1u << 20)      /* SETTINGS_MAX_FRAME_SIZE we announce */
+#define TRN_H2_FRAME_SEND_MAX (512u << 10)    /* largest DATA frame we make, if the peer allows that much */
+#define TRN_H2_PARTIAL_BYTES_MAX (2ull << 30) /* unfinished request messages of all connections together */
+
+#define TRN_H2_METADATA_ENTRIES_MAX 1024u       /* request headers, and entries of a response's metadata */
+#define TRN_H2_RESPONSE_HEADERS_MAX (64u << 10) /* bytes of response headers or trailers */
+#define TRN_H2_RESPONSE_BLOCK_MAX (256u << 10)  /* what nghttp2 may encode; above the line before, or calls would hang \
+                                                 */
+
+#define TRN_H2_HANDSHAKE_MS 10000u         /* TLS handshake and HTTP/2 preface */
+#define TRN_H2_KEEPALIVE_MS 60000u         /* silence on a connection that has calls, then a PING */
+#define TRN_H2_KEEPALIVE_TIMEOUT_MS 20000u /* silence after that PING, then the peer is lost */
+#define TRN_H2_TCP_KEEPALIVE_S 120         /* for connections without calls: idle gRPC clients do not answer PINGs */
+#define TRN_H2_TICK_MS 1000u
+#define TRN_H2_ACCEPT_PAUSE_MS 100u /* out of file descriptors: no accepting for so long */
+#define TRN_H2_GOAWAY_MS 1000u      /* stop: for the PING that tells that a client has seen the first GOAWAY */
+#define TRN_H2_CANCEL_FLUSH_MS 500u /* stop: for the last trailers to leave */
+
+#define TRN_H2_BATCH_SEGMENTS 256u      /* pieces of one writev */
+#define TRN_H2_BATCH_COPY (64u << 10)   /* frame headers, HEADERS frames and small messages of one writev */
+#define TRN_H2_BATCH_BYTES (1u << 20)   /* bytes after which a batch is written */
+#define TRN_H2_PIECES_MAX 32u           /* pieces of messages in one DATA frame */
+#define TRN_H2_PIECE_COPY_MAX 512u      /* smaller pieces are copied, which is cheaper than an iovec */
+#define TRN_H2_READ_BYTES (256u << 10)  /* one read; the buffer belongs to the loop */
+#define TRN_H2_READS_MAX 8u             /* reads from one connection before the others get their turn */
+#define TRN_H2_PUMP_BYTES (8u << 20)    /* bytes written to one connection before the others get their turn */
+#define TRN_H2_SETTLE_CONNECTIONS 1024u /* connections served in one round */
+#define TRN_H2_SETTLE_ROUNDS 16u /* rounds of work made by callbacks before the loop looks at its sockets again */
+
+#endif
