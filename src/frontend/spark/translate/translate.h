@@ -43,6 +43,7 @@ typedef struct spark_value {
   bool is_generator;    /* explode and kin: expr is the CALL; only legal where relation.c expands it */
   bool is_window_function; /* rank and kin: only legal under OVER */
   bool has_aggregate;   /* an AGGREGATE expr is inside, outside of any window */
+  bool is_literal;      /* a literal as written, not what a cast of one was folded to: decimals take its digits */
 } spark_value;
 
 /* ---- call.c: functions by name ---- */
