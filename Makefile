@@ -1,0 +1,49 @@
+# make demo   build everything, make data, start the server, run PySpark against it
+# make test   what CI runs: tiers with time budgets (core, sanitizers, engine, clients, rotating)
+# Also: build, core, engine, test-all, bench, dist, format, clean
+CACHE  := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/trunnion
+PYTHON := $(CACHE)/venv/bin/python
+TARGET := $(CACHE)/engine-target
+JOBS   := $(shell nproc)
+
+.PHONY: build core engine setup demo test test-all bench dist format clean
+
+build: core engine
+
+setup:
+	@packaging/setup.sh $(CACHE)
+
+# The C part: no Rust needed from here on.
+core: setup
+	@[ -f build/release/build.ninja ] || cmake --preset release -DTRUNNION_PYTHON=$(PYTHON) \
+	    -DTRUNNION_ENGINE_DIR=$(CURDIR)/build/release > build.log 2>&1 || { cat build.log; exit 1; }
+	@rm -f build.log
+	@ninja -C build/release -j $(JOBS) --quiet
+
+# DataFusion is compiled once per user, outside the checkout.
+engine: setup
+	@[ -d $(TARGET)/engine ] || echo "compiling the engine (DataFusion): 20 to 40 minutes on two cores, once"
+	@cd engine && CARGO_TARGET_DIR=$(TARGET) cargo build --quiet --locked --profile engine -p trunnion-engine
+	@mkdir -p build/release && ln -sf $(TARGET)/engine/libtrunnion_engine.so build/release/libtrunnion_engine.so
+
+demo: build
+	@$(PYTHON) packaging/demo.py $(CACHE)
+
+test: setup
+	@$(PYTHON) tests/run.py
+
+test-all: setup
+	@$(PYTHON) tests/run.py --all
+
+bench: build
+	@$(PYTHON) bench/run.py
+
+dist: core
+	@packaging/dist.sh build/release/generated
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+	@cd engine && cargo fmt
+
+clean:
+	rm -rf build
