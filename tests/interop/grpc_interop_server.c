@@ -51,8 +51,10 @@ static uint8_t *write_varint(uint8_t *to, uint64_t value) {
   return to;
 }
 
-/* Message { Payload payload = 1 { bytes body = 2 } }: the reply of UnaryCall and StreamingOutputCall. */
-static uint8_t *make_payload(size_t size, size_t *out_size) {
+/* Message { Payload payload = 1 { bytes body = 2 } string server_id = 4 }: the reply of UnaryCall and, without the id,
+ * of StreamingOutputCall. */
+static uint8_t *make_payload(size_t size, bool with_server_id, size_t *out_size) {
+  static const char server_id[] = {4 << 3 | 2, 8, 't', 'r', 'u', 'n', 'n', 'i', 'o', 'n'};
   uint8_t *message = calloc(1, size + 32), body[16], *to = message;
   if (!message) return NULL;
   size_t head = (size_t)(write_varint(body + 1, size) - body);
@@ -60,7 +62,12 @@ static uint8_t *make_payload(size_t size, size_t *out_size) {
   *to++ = 1 << 3 | 2;
   to = write_varint(to, head + size);
   memcpy(to, body, head);
-  *out_size = (size_t)(to - message) + head + size;
+  to += head + size;
+  if (with_server_id) {
+    memcpy(to, server_id, sizeof server_id);
+    to += sizeof server_id;
+  }
+  *out_size = (size_t)(to - message);
   return message;
 }
 
@@ -80,7 +87,7 @@ typedef struct step {
   struct step *next;
   int64_t due_ns;
   size_t size;
-  bool is_finish;
+  bool is_finish, with_server_id;
   trn_status status;
   char message[512];
 } step;
@@ -133,7 +140,7 @@ static int64_t pump(call_state *state) {
       finish_call(state->call, step->status, step->message);
     } else {
       trn_slice slice = {.release = free};
-      slice.data = slice.owner = make_payload(step->size, &slice.size);
+      slice.data = slice.owner = make_payload(step->size, step->with_server_id, &slice.size);
       if (!slice.data) {
         finish_call(state->call, TRN_RESOURCE_EXHAUSTED, "no memory for the payload");
       } else {
@@ -275,16 +282,17 @@ static void on_empty(trn_call *call, void *user, trn_slice message) {
   unlock_call(state);
 }
 
-/* SimpleRequest { int32 response_size = 2; EchoStatus response_status = 7; } */
+/* SimpleRequest { int32 response_size = 2; EchoStatus response_status = 7; bool fill_server_id = 9; } */
 static void on_unary(trn_call *call, void *user, trn_slice message) {
   (void)call;
   call_state *state = lock_call(user);
   const uint8_t *at = message.data, *end = at + message.size;
   field f;
   size_t size = 0;
-  bool is_finished = false;
+  bool is_finished = false, with_server_id = false;
   while (read_field(&at, end, &f)) {
     if (f.number == 2) size = (size_t)f.value;
+    if (f.number == 9) with_server_id = f.value != 0;
     if (f.number == 7) {
       echo_status(state, &f);
       is_finished = state->first != NULL;
@@ -294,7 +302,7 @@ static void on_unary(trn_call *call, void *user, trn_slice message) {
     if (size > 64u << 20) {
       add_finish(state, TRN_INVALID_ARGUMENT, (const uint8_t *)"response_size", 13);
     } else {
-      add_step(state, 0, (step){.size = size});
+      add_step(state, 0, (step){.size = size, .with_server_id = with_server_id});
       add_finish(state, TRN_OK, NULL, 0);
     }
   }
