@@ -19,5 +19,12 @@
 #define TRN_RESPONSE_LOG_BYTES (64u << 20) /* unreleased responses of one operation before its source is paused */
 #define TRN_DETACHED_MS (300u * 1000)      /* Spark: spark.connect.execute.manager.detachedTimeout */
 #define TRN_ROUTES_MAX 10000u                /* methods in one table of routes */
+#define TRN_TRANSLATE_DEPTH_MAX 6000u        /* nesting of Spark relations and expressions while they are translated */
+#define TRN_TRANSLATE_RELATIONS_MAX 200000u  /* relations of one plan, views expanded */
+#define TRN_VIEW_DEPTH_MAX 100u              /* views in views; Spark: spark.sql.view.maxNestedViewDepth */
+#define TRN_GROUPING_KEYS_MAX 64u            /* keys of ROLLUP, CUBE, GROUPING SETS: bits of a set */
+#define TRN_GROUPING_SETS_MAX 4096u          /* sets of one aggregation */
+#define TRN_SOURCE_CACHE_MAX 256u            /* inferred sources that a session keeps */
+#define TRN_SOURCE_FILES_MAX 10000u          /* files whose change is watched for one cached source */
 
 #endif

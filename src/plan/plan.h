@@ -51,11 +51,14 @@ struct trn_type {
   int32_t length;    /* char, varchar */
   uint32_t field_count;
   const trn_field *fields;
+  uint32_t depth, node_count; /* set by the constructors, which bound them; 0: a type without fields */
 };
+#define TRN_FIELD_METADATA_KEY "trn:metadata" /* a field's `metadata`, in an Arrow schema */
 
 /* Singletons of types without parameters (id < TRN_TYPE_ARRAY, decimal as (10,0), intervals with the widest fields). */
 const trn_type *trn__type(trn_type_id id);
-const trn_type *trn__type_decimal(trn_arena *arena, int precision, int scale); /* NULL: no memory */
+/* NULL: no memory, or nested deeper than TRN_TYPE_DEPTH_MAX, or more than TRN_TYPE_NODES_MAX nodes. */
+const trn_type *trn__type_decimal(trn_arena *arena, int precision, int scale);
 const trn_type *trn__type_array(trn_arena *arena, const trn_type *element, bool contains_null);
 const trn_type *trn__type_map(trn_arena *arena, const trn_type *key, const trn_type *value, bool value_contains_null);
 const trn_type *trn__type_struct(trn_arena *arena, const trn_field *fields, size_t count); /* copies the fields */
@@ -68,6 +71,8 @@ bool trn__type_is_numeric(const trn_type *type);
 trn_status trn__type_export(const trn_type *type, const char *name, bool nullable, const char *metadata,
                             const char *timezone, struct ArrowSchema *out);
 trn_status trn__type_import(trn_arena *arena, const struct ArrowSchema *schema, const trn_type **out, trn_error **error);
+/* The same with name, nullability and metadata. */
+trn_status trn__field_import(trn_arena *arena, const struct ArrowSchema *schema, trn_field *out, trn_error **error);
 
 /* ---- expressions ---- */
 typedef struct trn_expr trn_expr;
@@ -246,6 +251,7 @@ struct trn_plan {
   const char *sql;      /* the text that positions refer to, or NULL */
   uint8_t fingerprint[16];
   atomic_bool has_fingerprint;
+  atomic_flag fingerprint_taken; /* by the thread that writes it */
 };
 /* Takes the arena (also on failure). `fields` of the arena, one per root column. */
 trn_status trn__plan_create(trn_arena *arena, const trn_rel *root, const trn_field *fields, uint32_t next_column,
@@ -268,9 +274,15 @@ trn_rel *trn__rel_create(trn_arena *arena, trn_rel_kind kind, const trn_rel *con
 trn_rel *trn__rel_filter(trn_arena *arena, const trn_rel *input, const trn_expr *condition);
 trn_rel *trn__rel_project(trn_arena *arena, const trn_rel *input, const trn_expr *const *exprs,
                           const trn_column *columns, size_t count);
-/* Columns are made from the inputs and the type (outer joins make the other side nullable). */
+/* Columns are made from the inputs and the type (outer joins make the other side nullable). Not for LEFT_MARK. */
 trn_rel *trn__rel_join(trn_arena *arena, trn_join_type type, const trn_rel *left, const trn_rel *right,
                        const trn_expr *condition);
+/* LEFT_MARK: `mark` is the id of the column that it adds. */
+trn_rel *trn__rel_mark_join(trn_arena *arena, const trn_rel *left, const trn_rel *right, const trn_expr *condition,
+                            uint32_t mark);
+/* The columns of a join; `mark`: of LEFT_MARK. NULL with *count 0: none; NULL otherwise: no memory. */
+const trn_column *trn__join_columns(trn_arena *arena, trn_join_type type, const trn_rel *left, const trn_rel *right,
+                                    const trn_column *mark, uint32_t *count);
 
 /* ---- walking and rewriting ---- */
 typedef enum trn_walk { TRN_WALK_ON = 0, TRN_WALK_SKIP /* not into this node */, TRN_WALK_STOP } trn_walk;
