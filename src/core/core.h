@@ -81,7 +81,9 @@ trn_status trn__pool_create(unsigned threads_max, trn_pool **out);
 trn_status trn__pool_submit(trn_pool *pool, void (*run)(void *argument), void *argument);
 /* Runs `run` after `delay_ms` on a worker (timers: idle sessions, detached operations). */
 trn_status trn__pool_submit_after(trn_pool *pool, uint64_t delay_ms, void (*run)(void *argument), void *argument);
-void trn__pool_destroy(trn_pool *pool); /* runs what is queued, drops what is delayed by running it now, joins */
+/* Runs what is queued, drops what is delayed by running it now, joins. From a task of the pool itself: does not wait; the
+ * last thread out frees the pool. */
+void trn__pool_destroy(trn_pool *pool);
 /* Runs `run` on a fresh thread with a stack of TRN_STACK_BYTES and waits for it. */
 trn_status trn__run_on_big_stack(void (*run)(void *argument), void *argument);
 

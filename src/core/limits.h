@@ -14,6 +14,7 @@
 #define TRN_SQL_DEPTH_MAX 4096             /* nesting inside a SQL text */
 #define TRN_STACK_BYTES (32u << 20)        /* stack of threads on which plans are decoded, translated, lowered */
 #define TRN_SESSION_IDLE_MS (3600u * 1000) /* Spark: spark.connect.session.manager.defaultSessionTimeout */
+#define TRN_SESSION_SETTINGS_MAX 10000     /* explicitly set keys of one session */
 #define TRN_SESSIONS_MAX 10000
 #define TRN_OPERATIONS_PER_SESSION_MAX 1000
 #define TRN_RESPONSE_LOG_BYTES (64u << 20) /* unreleased responses of one operation before its source is paused */

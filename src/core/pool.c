@@ -34,7 +34,9 @@ struct trn_pool {
   size_t heap_count, heap_capacity;
   uint64_t sequence;
   bool has_timer, stopping;
-  pool_thread *left; /* ended, to be joined */
+  bool is_orphan;      /* destroyed from one of its own threads: the last one out frees it */
+  pool_thread *active; /* running */
+  pool_thread *left;   /* ended, to be joined */
 };
 
 /* ---- threads ---- */
@@ -49,11 +51,33 @@ static trn_status thread_start(pthread_t *id, size_t stack, void *(*run)(void *)
   return status;
 }
 
-/* locks: pool->mu held; thread: one of the pool's, as the last thing it does. */
+static void pool_free(trn_pool *pool) {
+  pthread_cond_destroy(&pool->work);
+  pthread_cond_destroy(&pool->timer);
+  pthread_cond_destroy(&pool->gone);
+  pthread_mutex_destroy(&pool->mu);
+  free(pool->heap);
+  free(pool);
+}
+
+/* locks: takes over pool->mu held and releases it; thread: one of the pool's, as the last thing it does. */
 static void thread_leave(pool_thread *thread) {
-  thread->next = thread->pool->left;
-  thread->pool->left = thread;
-  pthread_cond_broadcast(&thread->pool->gone);
+  trn_pool *pool = thread->pool;
+  pool_thread **at = &pool->active;
+  while (*at != thread) at = &(*at)->next;
+  *at = thread->next;
+  if (!pool->is_orphan) {
+    thread->next = pool->left;
+    pool->left = thread;
+    pthread_cond_broadcast(&pool->gone);
+    pthread_mutex_unlock(&pool->mu);
+    return;
+  }
+  bool is_last = !pool->active;
+  pthread_detach(thread->id);
+  free(thread);
+  pthread_mutex_unlock(&pool->mu);
+  if (is_last) pool_free(pool);
 }
 
 /* locks: none. Joins a list of threads that have left. */
@@ -71,9 +95,14 @@ static trn_status thread_add(trn_pool *pool, size_t stack, void *(*run)(void *))
   pool_thread *thread = calloc(1, sizeof *thread);
   if (!thread) return TRN_RESOURCE_EXHAUSTED;
   thread->pool = pool;
-  trn_status status = thread_start(&thread->id, stack, run, thread);
-  if (status) free(thread);
-  return status;
+  trn_status status = thread_start(&thread->id, stack, run, thread); /* it waits for the lock first */
+  if (status) {
+    free(thread);
+    return status;
+  }
+  thread->next = pool->active;
+  pool->active = thread;
+  return TRN_OK;
 }
 
 /* locks: mu held. False: timed out. */
@@ -114,7 +143,6 @@ static void *worker_run(void *argument) {
   }
   pool->threads--;
   thread_leave(thread);
-  pthread_mutex_unlock(&pool->mu);
   return NULL;
 }
 
@@ -192,7 +220,6 @@ static void *timer_run(void *argument) {
   }
   pool->has_timer = false;
   thread_leave(thread);
-  pthread_mutex_unlock(&pool->mu);
   return NULL;
 }
 
@@ -272,6 +299,13 @@ trn_status trn__pool_submit_after(trn_pool *pool, uint64_t delay_ms, void (*run)
   return status;
 }
 
+/* locks: pool->mu held */
+static bool is_own_thread(const trn_pool *pool) {
+  for (const pool_thread *thread = pool->active; thread; thread = thread->next)
+    if (pthread_equal(thread->id, pthread_self())) return true;
+  return false;
+}
+
 void trn__pool_destroy(trn_pool *pool) {
   if (!pool) return;
   pthread_mutex_lock(&pool->mu);
@@ -280,6 +314,14 @@ void trn__pool_destroy(trn_pool *pool) {
   bool is_possible = !pool->first || worker_provide(pool);
   pthread_cond_broadcast(&pool->work);
   pthread_cond_broadcast(&pool->timer);
+  if (is_own_thread(pool)) {
+    pool->is_orphan = true;
+    pool_thread *left = pool->left;
+    pool->left = NULL;
+    pthread_mutex_unlock(&pool->mu);
+    threads_join(left);
+    return;
+  }
   while (!is_possible && pool->first) { /* no thread can be had: here, then */
     pool_task *task = worker_next(pool);
     pthread_mutex_unlock(&pool->mu);
@@ -287,17 +329,11 @@ void trn__pool_destroy(trn_pool *pool) {
     free(task);
     pthread_mutex_lock(&pool->mu);
   }
-  while (pool->threads || pool->has_timer) pthread_cond_wait(&pool->gone, &pool->mu);
+  while (pool->active) pthread_cond_wait(&pool->gone, &pool->mu);
   pool_thread *left = pool->left;
-  pool->left = NULL;
   pthread_mutex_unlock(&pool->mu);
   threads_join(left);
-  pthread_cond_destroy(&pool->work);
-  pthread_cond_destroy(&pool->timer);
-  pthread_cond_destroy(&pool->gone);
-  pthread_mutex_destroy(&pool->mu);
-  free(pool->heap);
-  free(pool);
+  pool_free(pool);
 }
 
 /* ---- one fresh big stack ---- */

@@ -367,6 +367,28 @@ static void pool_runs_tasks_side_by_side(void **state) {
   trn__pool_destroy(pool);
 }
 
+typedef struct suicide {
+  trn_pool *pool;
+  atomic_int *ran;
+} suicide;
+static void suicide_run(void *argument) {
+  suicide *s = argument;
+  trn__pool_destroy(s->pool);
+  atomic_fetch_add(s->ran, 1);
+}
+
+static void pool_may_be_destroyed_by_its_own_task(void **state) {
+  (void)state;
+  atomic_int ran = 0;
+  suicide s = {.ran = &ran};
+  assert_int_equal(trn__pool_create(2, &s.pool), TRN_OK);
+  for (int i = 0; i < 10; i++) assert_int_equal(trn__pool_submit_after(s.pool, 1000000, add_one, &ran), TRN_OK);
+  assert_int_equal(trn__pool_submit(s.pool, suicide_run, &s), TRN_OK);
+  while (ran < 11) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  nanosleep(&(struct timespec){.tv_nsec = 20000000},
+            NULL); /* the threads leave, the pool is freed: see the leak checker */
+}
+
 static int deep(int n) {
   volatile char pad[1024];
   pad[0] = (char)n;
@@ -403,6 +425,7 @@ int main(void) {
       cmocka_unit_test(pool_takes_work_from_its_own_tasks_to_the_end),
       cmocka_unit_test(pool_runs_delayed_work_in_time_and_in_order),
       cmocka_unit_test(pool_runs_tasks_side_by_side),
+      cmocka_unit_test(pool_may_be_destroyed_by_its_own_task),
       cmocka_unit_test(big_stack_is_big),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

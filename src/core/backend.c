@@ -1,0 +1,162 @@
+/* Backends: a checked, full-size copy of somebody's table. */
+#include "core/core.h"
+
+#include <trunnion/backend.h>
+
+#include "core/query.h"
+
+struct trn_backend {
+  atomic_size_t refs;
+  trn_backend_ops ops;
+  void *self;
+};
+
+/* ---- what stands in for optional slots ---- */
+
+static void stub_close_session(void *self, void *session_state) {
+  (void)self;
+  (void)session_state;
+}
+
+static trn_status stub_open_source(void *self, void *session_state, const trn_source_request *request, trn_source **out,
+                                   struct ArrowSchema *schema, trn_error **error) {
+  (void)self;
+  (void)session_state;
+  (void)request;
+  (void)out;
+  (void)schema;
+  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this backend opens no sources");
+}
+
+static trn_source *stub_source_ref(void *self, trn_source *source) {
+  (void)self;
+  return source;
+}
+
+static void stub_source_unref(void *self, trn_source *source) {
+  (void)self;
+  (void)source;
+}
+
+static trn_status stub_explain(void *self, void *session_state, trn_plan *plan, trn_explain_mode mode, char **out,
+                               trn_error **error) {
+  (void)self;
+  (void)session_state;
+  (void)plan;
+  (void)mode;
+  (void)out;
+  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this backend does not explain plans");
+}
+
+static void stub_destroy(void *self) {
+  (void)self;
+}
+
+trn_status trn_backend_create(const trn_backend_ops *given, void *self, trn_backend **out) {
+  *out = NULL;
+  trn_backend_ops ops = {0};
+  memcpy(&ops, given, trn__struct_size(given->struct_size, sizeof ops));
+  bool has_sources = ops.open_source != NULL;
+  if (!ops.open_session || !ops.execute || (has_sources && (!ops.source_ref || !ops.source_unref)))
+    return TRN_INVALID_ARGUMENT;
+  if (!ops.close_session) ops.close_session = stub_close_session;
+  if (!ops.open_source) ops.open_source = stub_open_source;
+  if (!ops.source_ref) ops.source_ref = stub_source_ref;
+  if (!ops.source_unref) ops.source_unref = stub_source_unref;
+  if (!ops.explain) ops.explain = stub_explain;
+  if (!ops.destroy) ops.destroy = stub_destroy;
+  trn_backend *backend = calloc(1, sizeof *backend);
+  if (!backend) return TRN_RESOURCE_EXHAUSTED;
+  atomic_init(&backend->refs, 1);
+  backend->ops = ops;
+  backend->self = self;
+  *out = backend;
+  return TRN_OK;
+}
+
+trn_backend *trn_backend_ref(trn_backend *backend) {
+  atomic_fetch_add_explicit(&backend->refs, 1, memory_order_relaxed);
+  return backend;
+}
+
+void trn_backend_unref(trn_backend *backend) {
+  if (!backend || atomic_fetch_sub_explicit(&backend->refs, 1, memory_order_acq_rel) != 1) return;
+  backend->ops.destroy(backend->self);
+  free(backend);
+}
+
+trn_status trn__backend_open(trn_backend *backend, trn_session *session, void **state, trn_error **error) {
+  *state = NULL;
+  return backend->ops.open_session(backend->self, session, state, error);
+}
+
+void trn__backend_close(trn_backend *backend, void *state) {
+  backend->ops.close_session(backend->self, state);
+}
+
+trn_status trn_backend_open_source(trn_session *session, const trn_source_request *given, trn_source **out,
+                                   struct ArrowSchema *schema, trn_error **error) {
+  *out = NULL;
+  *schema = (struct ArrowSchema){0};
+  trn_source_request request = {0};
+  memcpy(&request, given, trn__struct_size(given->struct_size, sizeof request));
+  request.struct_size = sizeof request;
+  if (!request.format) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a source has no format");
+  trn_backend *backend = trn_session_backend(session);
+  trn_status status =
+      backend->ops.open_source(backend->self, trn_session_backend_state(session), &request, out, schema, error);
+  if (status) *out = NULL;
+  return status;
+}
+
+trn_source *trn_backend_source_ref(trn_backend *backend, trn_source *source) {
+  return source ? backend->ops.source_ref(backend->self, source) : NULL;
+}
+
+void trn_backend_source_unref(trn_backend *backend, trn_source *source) {
+  if (source) backend->ops.source_unref(backend->self, source);
+}
+
+trn_status trn_backend_execute(trn_session *session, const trn_execute_request *given, trn_operation **out,
+                               trn_error **error) {
+  *out = NULL;
+  trn_execute_request request = {0};
+  memcpy(&request, given, trn__struct_size(given->struct_size, sizeof request));
+  request.struct_size = sizeof request;
+  if (!request.plan) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "there is no plan to execute");
+  trn_backend *backend = trn_session_backend(session);
+  trn_status status = backend->ops.execute(backend->self, trn_session_backend_state(session), &request, out, error);
+  TRN_ASSERT(status || *out);
+  if (status) *out = NULL;
+  return status;
+}
+
+trn_status trn_backend_explain(trn_session *session, trn_plan *plan, trn_explain_mode mode, char **out,
+                               trn_error **error) {
+  *out = NULL;
+  trn_backend *backend = trn_session_backend(session);
+  return backend->ops.explain(backend->self, trn_session_backend_state(session), plan, mode, out, error);
+}
+
+/* ---- sources held by plans ---- */
+
+typedef struct held_source {
+  trn_backend *backend;
+  trn_source *source;
+} held_source;
+
+static void held_source_release(void *object) {
+  held_source *held = object;
+  trn_backend_source_unref(held->backend, held->source);
+  trn_backend_unref(held->backend);
+}
+
+trn_status trn__source_hold(trn_arena *arena, trn_backend *backend, trn_source *source) {
+  held_source *held = TRN_NEW(arena, held_source);
+  if (!held) return TRN_RESOURCE_EXHAUSTED;
+  held->backend = trn_backend_ref(backend);
+  held->source = trn_backend_source_ref(backend, source);
+  if (trn__arena_own(arena, held_source_release, held)) return TRN_OK;
+  held_source_release(held);
+  return TRN_RESOURCE_EXHAUSTED;
+}

@@ -1,0 +1,148 @@
+/* Sessions: identity, settings, and what the backend keeps for them. */
+#include "core/core.h"
+
+#include <pthread.h>
+#include <trunnion/backend.h>
+
+#include "core/query.h"
+
+struct trn_session {
+  atomic_size_t refs;
+  trn_backend *backend;
+  void *state; /* the backend's */
+  char *id, *user, *client;
+  pthread_mutex_t mu;
+  trn_map *settings; /* to text on the heap; guarded by mu */
+};
+
+static char *text_copy(const char *text) {
+  size_t size = strlen(text) + 1;
+  char *copy = malloc(size);
+  return copy ? memcpy(copy, text, size) : NULL;
+}
+
+static void session_free(trn_session *session) {
+  trn__map_destroy(session->settings, free);
+  pthread_mutex_destroy(&session->mu);
+  trn_backend_unref(session->backend);
+  free(session->id);
+  free(session->user);
+  free(session->client);
+  free(session);
+}
+
+static trn_session *session_create(trn_backend *backend, const trn_session_request *request) {
+  trn_session *session = calloc(1, sizeof *session);
+  if (!session) return NULL;
+  char id[TRN_UUID_SIZE];
+  if (!request->id) trn__uuid7(id);
+  atomic_init(&session->refs, 1);
+  pthread_mutex_init(&session->mu, NULL);
+  session->backend = trn_backend_ref(backend);
+  session->id = text_copy(request->id ? request->id : id);
+  session->user = text_copy(request->user ? request->user : "");
+  session->client = text_copy(request->client ? request->client : "");
+  session->settings = trn__map_create();
+  bool ok = session->id && session->user && session->client && session->settings;
+  for (size_t i = 0; i < request->setting_count && ok; i++)
+    ok = trn_session_set(session, request->settings[i].key, request->settings[i].value) == TRN_OK;
+  if (ok) return session;
+  session_free(session);
+  return NULL;
+}
+
+trn_status trn_session_open(trn_backend *backend, const trn_session_request *given, trn_session **out,
+                            trn_error **error) {
+  *out = NULL;
+  trn_session_request request = {0};
+  if (given) memcpy(&request, given, trn__struct_size(given->struct_size, sizeof request));
+  for (size_t i = 0; i < request.setting_count; i++)
+    if (!request.settings[i].key) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a setting has no key");
+  trn_session *session = session_create(backend, &request);
+  if (!session) return trn__no_memory(error);
+  trn_status status = trn__backend_open(backend, session, &session->state, error);
+  if (status) {
+    session_free(session);
+    return status;
+  }
+  *out = session;
+  return TRN_OK;
+}
+
+trn_session *trn_session_ref(trn_session *session) {
+  atomic_fetch_add_explicit(&session->refs, 1, memory_order_relaxed);
+  return session;
+}
+
+void trn_session_unref(trn_session *session) {
+  if (!session || atomic_fetch_sub_explicit(&session->refs, 1, memory_order_acq_rel) != 1) return;
+  trn__backend_close(session->backend, session->state);
+  session_free(session);
+}
+
+const char *trn_session_id(const trn_session *session) {
+  return session->id;
+}
+const char *trn_session_user(const trn_session *session) {
+  return session->user;
+}
+const char *trn__session_client(const trn_session *session) {
+  return session->client;
+}
+trn_backend *trn_session_backend(const trn_session *session) {
+  return session->backend;
+}
+void *trn_session_backend_state(const trn_session *session) {
+  return session->state;
+}
+
+/* ---- settings ---- */
+
+char *trn_session_get(trn_session *session, const char *key) {
+  pthread_mutex_lock(&session->mu);
+  const char *value = trn__map_get(session->settings, key, strlen(key));
+  char *copy = value ? text_copy(value) : NULL;
+  pthread_mutex_unlock(&session->mu);
+  return copy;
+}
+
+trn_status trn_session_set(trn_session *session, const char *key, const char *value) {
+  size_t size = strlen(key);
+  char *copy = value ? text_copy(value) : NULL;
+  if (value && !copy) return TRN_RESOURCE_EXHAUSTED;
+  void *old = NULL;
+  trn_status status = TRN_OK;
+  pthread_mutex_lock(&session->mu);
+  if (!value) {
+    old = trn__map_remove(session->settings, key, size);
+  } else if ((trn__map_count(session->settings) >= TRN_SESSION_SETTINGS_MAX &&
+              !trn__map_get(session->settings, key, size)) ||
+             !trn__map_set(session->settings, key, size, copy, &old)) {
+    old = copy;
+    status = TRN_RESOURCE_EXHAUSTED;
+  }
+  pthread_mutex_unlock(&session->mu);
+  free(old);
+  return status;
+}
+
+trn_status trn_session_each(trn_session *session, void (*each)(void *user, const char *key, const char *value),
+                            void *user) {
+  trn_strbuf texts = {0}; /* key NUL value NUL ...: nothing is held while calling out */
+  const char *key;
+  void *value;
+  pthread_mutex_lock(&session->mu);
+  for (size_t i = 0; trn__map_next(session->settings, &i, &key, &value);) {
+    trn__strbuf_add(&texts, key, strlen(key) + 1);
+    trn__strbuf_add(&texts, value, strlen(value) + 1);
+  }
+  pthread_mutex_unlock(&session->mu);
+  trn_status status = texts.failed ? TRN_RESOURCE_EXHAUSTED : TRN_OK;
+  for (size_t at = 0; status == TRN_OK && at < texts.size;) {
+    const char *name = texts.data + at, *text = name + strlen(name) + 1;
+    each(user, name, text);
+    at = (size_t)(text - texts.data) + strlen(text) + 1;
+  }
+  trn__strbuf_finish(&texts);
+  return status;
+}
