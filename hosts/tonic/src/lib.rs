@@ -1,0 +1,87 @@
+//! Trunnion's frontends in a tonic server: the server, its listener, layers and interceptors stay the program's own.
+//!
+//! `Routes` is a table of methods that C frontends registered; [`Mount`] is the tower service that hands their calls over. Use it as
+//! the fallback of the server's router: `axum_router.fallback_service(routes.mount())`.
+pub mod ffi;
+mod host;
+
+pub use host::Mount;
+use std::ffi::{CStr, CString};
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+
+struct Inner {
+    routes: *mut ffi::trn_routes,
+    backend: *mut ffi::trn_backend,
+}
+// Routes are only read once they serve; the backend is thread safe by contract.
+unsafe impl Send for Inner {}
+unsafe impl Sync for Inner {}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        unsafe {
+            ffi::trn_routes_destroy(self.routes);
+            ffi::trn_backend_unref(self.backend);
+        }
+    }
+}
+
+/// A table of methods and the backend behind it. Dropped with its last clone; stop the server first.
+#[derive(Clone)]
+pub struct Routes(Arc<Inner>);
+
+fn failure(what: &str, status: i32, error: *mut ffi::trn_error) -> String {
+    unsafe {
+        let text = if error.is_null() { String::new() } else { CStr::from_ptr(ffi::trn_error_message(error)).to_string_lossy().into_owned() };
+        ffi::trn_error_unref(error);
+        format!("{what}: status {status}: {text}")
+    }
+}
+
+impl Routes {
+    /// Spark Connect on in-process DataFusion. `None`: the libraries are searched beside the program and by the loader.
+    pub fn embedded(engine: Option<&str>, functions: Option<&str>) -> Result<Routes, String> {
+        let engine = engine.map(CString::new).transpose().map_err(|e| e.to_string())?;
+        let functions = functions.map(CString::new).transpose().map_err(|e| e.to_string())?;
+        let options = ffi::trn_embedded_options {
+            struct_size: size_of::<ffi::trn_embedded_options>(),
+            engine_path: engine.as_ref().map_or(null(), |p| p.as_ptr()),
+            functions_path: functions.as_ref().map_or(null(), |p| p.as_ptr()),
+            threads: 0,
+            memory_bytes: 0,
+            spill_directory: null(),
+        };
+        let mut inner = Inner { routes: null_mut(), backend: null_mut() };
+        let mut error = null_mut();
+        unsafe {
+            let status = ffi::trn_embedded_backend_create(&options, &mut inner.backend, &mut error);
+            if status != 0 {
+                return Err(failure("backend", status, error));
+            }
+            let mut spark = null_mut();
+            let mut status = ffi::trn_routes_create(&mut inner.routes);
+            if status == 0 {
+                status = ffi::trn_spark_frontend_create(null(), &mut spark);
+            }
+            if status == 0 {
+                status = ffi::trn_frontend_register(spark, inner.routes, inner.backend, &mut error);
+            }
+            ffi::trn_frontend_destroy(spark);
+            if status != 0 {
+                return Err(failure("frontend", status, error));
+            }
+        }
+        Ok(Routes(Arc::new(inner)))
+    }
+
+    /// The service that serves these routes.
+    pub fn mount(&self) -> Mount {
+        Mount::new(self.clone())
+    }
+
+    fn find(&self, path: &str) -> Option<host::Method> {
+        let method = unsafe { ffi::trn_routes_find(self.0.routes, path.as_ptr().cast(), path.len()) };
+        (!method.is_null()).then_some(host::Method(method))
+    }
+}
