@@ -129,7 +129,8 @@ typedef struct trn_call_request {
   int64_t deadline_ns; /**< CLOCK_MONOTONIC; INT64_MAX or 0: none */
 } trn_call_request;
 
-/** Makes a call for a host. The host owns one reference until it has delivered trn_call_deliver_done. */
+/** Makes a call for a host. The host owns one reference until it has delivered trn_call_deliver_done, which drops it; a
+ *  call that is never opened is dropped with trn_call_unref. */
 TRN_API trn_status trn_call_create(const trn_call_request *request, const trn_call_host *host, void *self,
                                    trn_call **out);
 /* Deliveries: the host serializes them per call and never makes one from inside a trn_call_host function. After

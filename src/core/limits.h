@@ -27,5 +27,7 @@
 #define TRN_GROUPING_SETS_MAX 4096u          /* sets of one aggregation */
 #define TRN_SOURCE_CACHE_MAX 256u            /* inferred sources that a session keeps */
 #define TRN_SOURCE_FILES_MAX 10000u          /* files whose change is watched for one cached source */
+#define TRN_INPROC_MESSAGE_BYTES_MAX (128u << 20) /* a request message without a network; as the bundled server */
+#define TRN_INPROC_SEND_HIGH_WATER (1u << 20)     /* unread response bytes of one call */
 
 #endif
