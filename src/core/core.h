@@ -40,6 +40,8 @@ void trn__strbuf_add(trn_strbuf *buffer, const void *data, size_t size);
 void trn__strbuf_puts(trn_strbuf *buffer, const char *text);
 void trn__strbuf_putc(trn_strbuf *buffer, char c);
 void trn__strbuf_printf(trn_strbuf *buffer, const char *format, ...) TRN_PRINTF(2, 3);
+/* Adds `size` zero bytes and gives them, to be filled in before the next call; NULL: failed. */
+void *trn__strbuf_extend(trn_strbuf *buffer, size_t size);
 void trn__strbuf_finish(trn_strbuf *buffer); /* frees */
 
 /* ---- growable array of pointers on the heap ---- */

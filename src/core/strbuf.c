@@ -31,6 +31,14 @@ void trn__strbuf_add(trn_strbuf *buffer, const void *data, size_t size) {
   buffer->data[buffer->size] = 0;
 }
 
+void *trn__strbuf_extend(trn_strbuf *buffer, size_t size) {
+  if (!strbuf_reserve(buffer, size)) return NULL;
+  void *start = buffer->data + buffer->size;
+  memset(start, 0, size + 1);
+  buffer->size += size;
+  return start;
+}
+
 void trn__strbuf_puts(trn_strbuf *buffer, const char *text) {
   trn__strbuf_add(buffer, text, strlen(text));
 }
