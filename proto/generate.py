@@ -52,6 +52,14 @@ def add_field(msg, name, number, spec, oneof=None):
         f.oneof_index = oneof
 
 
+def undeprecate(msg):
+    """Fields that only older clients send are as good as others to a server."""
+    for f in msg.field:
+        f.options.ClearField("deprecated")
+    for nested in msg.nested_type:
+        undeprecate(nested)
+
+
 def main(out):
     os.makedirs(out, exist_ok=True)
     files = load()
@@ -60,6 +68,8 @@ def main(out):
     for name, f in files.items():
         if not name.startswith("spark/connect/"):
             continue
+        for m in f.message_type:
+            undeprecate(m)
         merged.message_type.extend(f.message_type)
         merged.enum_type.extend(f.enum_type)
         merged.service.extend(f.service)
