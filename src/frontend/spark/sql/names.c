@@ -1,0 +1,249 @@
+/* Identifiers, paths, aliases. */
+#include "frontend/spark/sql/parser.h"
+
+bool sql__is_identifier(const sql_parser *p, size_t index) {
+  sql_kind kind = sql__kind_at(p, index);
+  return kind == SQL_IDENTIFIER || kind == SQL_BACKQUOTED || (kind == SQL_DOUBLE_QUOTED && p->options.double_quoted_identifiers) ||
+         sql__is_keyword(kind);
+}
+
+bool sql__is_strict_identifier(const sql_parser *p, size_t index) {
+  return sql__is_identifier(p, index) && !sql__is_strict_non_reserved(sql__kind_at(p, index));
+}
+
+static bool is_plain_word(const char *text, size_t size) {
+  for (size_t i = 0; i < size; i++) {
+    char c = text[i];
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_')) return false;
+  }
+  return size > 0;
+}
+
+_Noreturn static void fail_identifier(sql_parser *p, size_t first, size_t last, const char *text) {
+  trn_kv param = {"ident", text};
+  sql__fail(p, first, last, "INVALID_IDENTIFIER", "42602", &param, 1);
+}
+
+/* Takes the quotes off and halves doubled ones. */
+static char *unquote(sql_parser *p, const char *text, size_t size) {
+  char quote = text[0];
+  char *value = sql__alloc(p, size);
+  size_t n = 0;
+  for (size_t i = 1; i + 1 < size; i++) {
+    value[n++] = text[i];
+    if (text[i] == quote) i++;
+  }
+  return value;
+}
+
+char *sql__identifier(sql_parser *p) {
+  if (!sql__is_identifier(p, p->at)) sql__fail_syntax(p);
+  const sql_token *token = sql__token(p);
+  const char *text = p->text + token->start;
+  char *value;
+  if (token->kind == SQL_BACKQUOTED || token->kind == SQL_DOUBLE_QUOTED) {
+    value = unquote(p, text, token->size);
+  } else {
+    if (!is_plain_word(text, token->size)) fail_identifier(p, p->at, p->at, sql__token_text(p, p->at));
+    value = sql__copy(p, text, token->size);
+  }
+  sql__advance(p);
+  return value;
+}
+
+char *sql__strict_identifier(sql_parser *p) {
+  if (!sql__is_strict_identifier(p, p->at)) sql__fail_syntax(p);
+  return sql__identifier(p);
+}
+
+char *sql__error_capturing_identifier(sql_parser *p) {
+  size_t first = p->at;
+  char *value = sql__identifier(p);
+  if (sql__kind(p) != SQL_MINUS || !sql__is_identifier(p, p->at + 1)) return value;
+  while (sql__kind(p) == SQL_MINUS && sql__is_identifier(p, p->at + 1)) p->at += 2;
+  size_t last = sql__last(p);
+  size_t start = p->tokens[first].start, stop = p->tokens[last].start + p->tokens[last].size;
+  fail_identifier(p, first, last, sql__copy(p, p->text + start, stop - start));
+}
+
+/* IDENTIFIER('a.b') */
+static void identifier_clause(sql_parser *p, sql_list *parts) {
+  size_t start = p->at;
+  p->at += 2;
+  if (!sql__is_string(p, p->at)) sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
+  size_t size;
+  char *text = sql__string(p, &size);
+  if (sql__kind(p) != SQL_RIGHT_PAREN) sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
+  sql__advance(p);
+  char **items;
+  size_t count;
+  if (spark__sql_parse_multipart_identifier(p->arena, text, size, &p->options, &items, &count, &p->error) != TRN_OK) {
+    p->status = trn_error_status(p->error);
+    longjmp(p->fail, 1);
+  }
+  for (size_t i = 0; i < count; i++) sql__push(p, parts, items[i]);
+}
+
+void sql__path(sql_parser *p, sql_list *parts) {
+  for (;;) {
+    if (sql__kind(p) == KW_IDENTIFIER_KW && sql__ahead(p, 1) == SQL_LEFT_PAREN) {
+      identifier_clause(p, parts);
+    } else {
+      sql__push(p, parts, sql__error_capturing_identifier(p));
+    }
+    if (sql__kind(p) != SQL_DOT) return;
+    sql__advance(p);
+  }
+}
+
+char *spark__sql_quote_path(trn_arena *arena, char *const *parts, size_t count) {
+  size_t size = 1;
+  for (size_t i = 0; i < count; i++) size += 2 * strlen(parts[i]) + 3;
+  char *text = trn__arena_alloc(arena, size), *out = text;
+  if (text == NULL) return NULL;
+  for (size_t i = 0; i < count; i++) {
+    size_t n = strlen(parts[i]);
+    if (i > 0) *out++ = '.';
+    /* digits only would read as a number */
+    if (is_plain_word(parts[i], n) && strspn(parts[i], "0123456789") < n) {
+      memcpy(out, parts[i], n);
+      out += n;
+      continue;
+    }
+    *out++ = '`';
+    for (size_t j = 0; j < n; j++) {
+      if (parts[i][j] == '`') *out++ = '`';
+      *out++ = parts[i][j];
+    }
+    *out++ = '`';
+  }
+  return text;
+}
+
+char *sql__join_path(sql_parser *p, const sql_list *parts) {
+  char *text = spark__sql_quote_path(p->arena, (char *const *)parts->items, parts->count);
+  if (text == NULL) sql__fail_memory(p);
+  return text;
+}
+
+char *sql__path_text(sql_parser *p) {
+  sql_list parts = {0};
+  sql__path(p, &parts);
+  return sql__join_path(p, &parts);
+}
+
+void sql__identifier_list(sql_parser *p, sql_list *names) {
+  sql__expect(p, SQL_LEFT_PAREN);
+  do {
+    sql__push(p, names, sql__error_capturing_identifier(p));
+  } while (sql__accept(p, SQL_COMMA));
+  sql__expect(p, SQL_RIGHT_PAREN);
+}
+
+/* Keywords that go on with the query where an alias without AS could stand. */
+static bool stops_alias(sql_kind kind, bool table) {
+  switch ((int)kind) {
+  case KW_AS:
+  case KW_WHERE:
+  case KW_GROUP:
+  case KW_HAVING:
+  case KW_ORDER:
+  case KW_LIMIT:
+  case KW_OFFSET:
+  case KW_CLUSTER:
+  case KW_DISTRIBUTE:
+  case KW_SORT:
+  case KW_WINDOW:
+  case KW_QUALIFY:
+  case KW_LATERAL:
+  case KW_UNION:
+  case KW_INTERSECT:
+  case KW_EXCEPT:
+  case KW_SETMINUS:
+  case KW_FOR: return true;
+  case KW_FROM: return !table;
+  case KW_PIVOT:
+  case KW_UNPIVOT:
+  case KW_TABLESAMPLE:
+  case KW_SELECT:
+  case KW_INSERT:
+  case KW_MAP:
+  case KW_REDUCE:
+  case KW_SET:
+  case KW_WHEN:
+  case KW_WITH: return table;
+  default: return false;
+  }
+}
+
+bool sql__at_alias(const sql_parser *p, bool table) {
+  if (!(table ? sql__is_strict_identifier(p, p->at) : sql__is_identifier(p, p->at))) return false;
+  if (!stops_alias(sql__kind(p), table)) return true;
+  sql_kind next = sql__ahead(p, 1);
+  return sql__kind(p) != KW_AS && (next == SQL_END || next == SQL_COMMA || next == SQL_RIGHT_PAREN || next == SQL_SEMICOLON);
+}
+
+/* ---- column names of DataFrame.col ---- */
+
+static trn_status attribute_syntax(const char *text, size_t size, trn_error **error) {
+  char name[256];
+  size_t n = size < sizeof(name) ? size : sizeof(name) - 1;
+  memcpy(name, text, n);
+  name[n] = 0;
+  trn_kv param = {"name", name};
+  trn_error_spec spec = {.struct_size = sizeof(spec),
+                         .status = TRN_INVALID_ARGUMENT,
+                         .condition = "INVALID_ATTRIBUTE_NAME_SYNTAX",
+                         .sqlstate = "42601",
+                         .params = &param,
+                         .param_count = 1};
+  if (error != NULL) *error = trn_error_create(&spec);
+  return TRN_INVALID_ARGUMENT;
+}
+
+/* Reads one part from *i on; false: malformed. `part` has room for the whole text. */
+static bool attribute_part(const char *text, size_t size, size_t *i, char *part, size_t *part_size) {
+  size_t n = 0;
+  if (*i < size && text[*i] == '`') {
+    for (++*i;; ++*i) {
+      if (*i >= size) return false;
+      if (text[*i] == '`') {
+        if (*i + 1 >= size || text[*i + 1] != '`') break;
+        ++*i;
+      }
+      part[n++] = text[*i];
+    }
+    ++*i;
+    if (*i < size && text[*i] != '.') return false;
+  } else {
+    for (; *i < size && text[*i] != '.'; ++*i) {
+      if (text[*i] == '`') return false;
+      part[n++] = text[*i];
+    }
+    if (n == 0 && size > 0) return false;
+  }
+  *part_size = n;
+  return true;
+}
+
+trn_status spark__sql_parse_attribute_name(trn_arena *arena, const char *text, size_t size, char ***parts, size_t *count,
+                                           trn_error **error) {
+  size_t dots = 0;
+  for (size_t i = 0; i < size; i++) dots += text[i] == '.';
+  char **items = trn__arena_alloc_n(arena, sizeof(char *), dots + 1);
+  char *buffer = trn__arena_alloc(arena, size + 1);
+  if (items == NULL || buffer == NULL) return trn__no_memory(error);
+  size_t i = 0, n = 0;
+  for (;;) {
+    size_t part_size;
+    if (!attribute_part(text, size, &i, buffer, &part_size)) return attribute_syntax(text, size, error);
+    items[n] = trn__arena_str(arena, buffer, part_size);
+    if (items[n++] == NULL) return trn__no_memory(error);
+    if (i >= size) break;
+    i++; /* the dot */
+    if (i >= size) return attribute_syntax(text, size, error);
+  }
+  *parts = items;
+  *count = n;
+  return TRN_OK;
+}

@@ -1,0 +1,81 @@
+/* The Spark SQL parser: text in, the protobuf messages out that a DataFrame client would have sent, plus members of our
+ * own (proto/extensions.json) where those lack something. Pure: no session, no catalog. Follows the grammar of Spark 4.2.
+ *
+ * How things are encoded, for those who translate the result
+ *  - Names. An identifier path is one text, its parts joined by '.', a part in backticks where it needs them (both in
+ *    unresolved_attribute.unparsed_identifier and in named_table.unparsed_identifier). A function of one part is
+ *    unresolved_function with the name as written (it may still be a temporary function of the user); a path has
+ *    is_user_defined_function set. CURRENT_DATE, CURRENT_USER etc. without parentheses are unresolved_attribute, as in
+ *    Spark: a function only when no column has the name.
+ *  - Operators: + - * / % div & | ^ ~ << >> >>> = as "==", <=> < <= > >=, and, or, not, like(a, p[, escape]), ilike,
+ *    rlike, in, isNull, isNotNull, concat for ||, negative, positive. BETWEEN is and(>=, <=) over shared operand messages.
+ *    a IS TRUE is <=>(a, true), IS UNKNOWN is isNull. LIKE ANY/ALL are or/and chains. Chains of AND (OR) become balanced
+ *    trees, as in Spark. (a, b) is struct(a, b). CASE WHEN is when(c1, v1, ..., else).
+ *  - trn_interval. values: texts (string literals) with the sign applied, or trn_parameter; units: lower case, singular
+ *    or plural as written. As many units as values: INTERVAL 3 MONTHS '2' DAY. One value, two units: INTERVAL '1-2' YEAR TO
+ *    MONTH. One value, no unit: INTERVAL '1 day 2 hours'. `negative` is not used.
+ *  - trn_typed_string: type is DATE, TIMESTAMP, TIMESTAMP_NTZ, TIMESTAMP_LTZ or TIME. X'1F' is a binary literal.
+ *  - trn_parameter: the name of :name; for ? its index from 0 as digits.
+ *  - trn_star_except: expressions[0] is the star, the others are the columns it leaves out.
+ *  - trn_window_reference: f() OVER w.  trn_modifiers: FILTER, IGNORE NULLS, WITHIN GROUP.
+ *  - trn_subquery kind IN: in_values holds one expression, or several for (a, b) IN (query).
+ *  - A lambda's variables are unresolved_named_lambda_variable with one part, fields of them unresolved_extract_value.
+ *  - FROM a, b: joins of type INNER without condition. WHERE: filter between FROM and trn_select (which also is where
+ *    the hints are). No FROM: trn_select.input is NULL, one row; below a filter that is trn_values with one empty row.
+ *  - trn_select.group_type has the numbers of Aggregate.GroupType: 1 GROUP BY, 2 ROLLUP, 3 CUBE (each of plain
+ *    expressions), 5 GROUPING SETS (also what a mixture or (a, b) inside ROLLUP expands to; group_by is then what
+ *    stood before the sets, possibly nothing). trn_lateral_view, trn_pivot, trn_unpivot are relations.
+ *  - DISTRIBUTE BY is repartition_by_expression; SORT BY is trn_order_by without is_global; CLUSTER BY is both.
+ *  - Positions: 0-based byte offsets, inclusive, of the text that Spark's origin of the expression covers. */
+#ifndef TRN_SPARK_SQL_H
+#define TRN_SPARK_SQL_H
+#include "core/core.h"
+#include "spark_connect.pb-c.h"
+
+/* Session settings that change the grammar. Zero: Spark's defaults. */
+typedef struct spark_sql_options {
+  bool double_quoted_identifiers; /* spark.sql.ansi.doubleQuotedIdentifiers together with spark.sql.ansi.enabled */
+  bool legacy_setops_precedence;  /* spark.sql.legacy.setopsPrecedence.enabled */
+  bool exponent_as_decimal;       /* spark.sql.legacy.exponentLiteralAsDecimal.enabled */
+} spark_sql_options;
+
+typedef enum spark_sql_kind {
+  SPARK_SQL_QUERY,   /* relation: the rows it gives */
+  SPARK_SQL_COMMAND, /* command, or relation with a catalog member: to run now */
+  SPARK_SQL_SET,     /* set: no entry lists all; a NULL value asks for one key */
+  SPARK_SQL_RESET    /* set: the keys to reset; no entry: all */
+} spark_sql_kind;
+
+typedef struct spark_sql_statement {
+  spark_sql_kind kind;
+  Spark__Connect__Relation *relation;
+  Spark__Connect__Command *command;
+  const trn_kv *set;
+  size_t set_count;
+  size_t positional_parameters; /* how many ? there are */
+} spark_sql_statement;
+
+/* All of them: borrow `text` (UTF-8, `size` bytes), allocate in `arena` what they give, and fail with INVALID_ARGUMENT
+ * and the condition, its parameters and the position that Spark would give; with UNIMPLEMENTED for what Spark's grammar
+ * has and this parser has not; with RESOURCE_EXHAUSTED over a limit or out of memory. `options` may be NULL.
+ * thread: any. Blocks: no. Stack: bounded by TRN_SQL_DEPTH_MAX. */
+trn_status spark__sql_parse_statement(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
+                                      spark_sql_statement *out, trn_error **error);
+/* A named expression: "a + 1 AS b". */
+trn_status spark__sql_parse_expression(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
+                                       Spark__Connect__Expression **out, trn_error **error);
+trn_status spark__sql_parse_type(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
+                                 Spark__Connect__DataType **out, trn_error **error);
+/* "a INT, b STRING NOT NULL COMMENT 'x'" as a struct. */
+trn_status spark__sql_parse_schema(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
+                                   Spark__Connect__DataType **out, trn_error **error);
+/* A table or function name of one or more parts. */
+trn_status spark__sql_parse_multipart_identifier(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
+                                                 char ***parts, size_t *count, trn_error **error);
+/* A column name as DataFrame.col takes it: only dots and backticks mean something. */
+trn_status spark__sql_parse_attribute_name(trn_arena *arena, const char *text, size_t size, char ***parts, size_t *count,
+                                           trn_error **error);
+/* The text of a path, parts in backticks where needed. NULL: out of memory. */
+char *spark__sql_quote_path(trn_arena *arena, char *const *parts, size_t count);
+
+#endif

@@ -1,0 +1,290 @@
+/* Statements other than queries: some become commands, the others are refused by name. */
+#include "frontend/spark/sql/parser.h"
+
+static bool at_words(const sql_parser *p, const char *words) {
+  size_t index = p->at;
+  while (*words != 0) {
+    size_t size = strcspn(words, " ");
+    const sql_token *token = &p->tokens[index < p->count ? index : p->count - 1];
+    if (token->size != size || strncasecmp(p->text + token->start, words, size) != 0) return false;
+    words += size + (words[size] == ' ');
+    index++;
+  }
+  return true;
+}
+
+static bool if_exists(sql_parser *p) { return sql__accept2(p, KW_IF, KW_EXISTS); }
+
+static sql_relation *catalog(sql_parser *p, size_t start, Spark__Connect__Catalog__CatTypeCase which, Spark__Connect__Catalog **out) {
+  sql_relation *relation = sql__relation(p, start, sql__last(p));
+  relation->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_CATALOG;
+  relation->catalog = *out = SQL_NEW(p, Spark__Connect__Catalog, spark__connect__catalog);
+  relation->catalog->cat_type_case = which;
+  return relation;
+}
+
+/* ---- views ---- */
+
+/* CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW v AS query, at CREATE */
+static bool create_temp_view(sql_parser *p, spark_sql_statement *out) {
+  size_t at = p->at;
+  Spark__Connect__CreateDataFrameViewCommand *view =
+      SQL_NEW(p, Spark__Connect__CreateDataFrameViewCommand, spark__connect__create_data_frame_view_command);
+  sql__advance(p);
+  view->replace = sql__accept2(p, KW_OR, KW_REPLACE);
+  view->is_global = sql__accept(p, KW_GLOBAL);
+  if (!sql__accept2(p, KW_TEMPORARY, KW_VIEW)) {
+    p->at = at;
+    return false;
+  }
+  if (sql__kind(p) == KW_IF && sql__ahead(p, 1) == KW_NOT) sql__fail_unimplemented(p, at, "CREATE TEMPORARY VIEW IF NOT EXISTS");
+  view->name = sql__path_text(p);
+  if (sql__kind(p) == KW_USING || sql__kind(p) == SQL_LEFT_PAREN || sql__kind(p) == KW_COMMENT || sql__kind(p) == KW_TBLPROPERTIES) {
+    sql__fail_unimplemented(p, p->at, "CREATE TEMPORARY VIEW with columns, properties or USING");
+  }
+  sql__expect(p, KW_AS);
+  view->input = sql__query(p);
+  out->command = SQL_NEW(p, Spark__Connect__Command, spark__connect__command);
+  out->command->command_type_case = SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW;
+  out->command->create_dataframe_view = view;
+  return true;
+}
+
+static sql_relation *drop_view(sql_parser *p, size_t start) {
+  Spark__Connect__DropView *drop = SQL_NEW(p, Spark__Connect__DropView, spark__connect__drop_view);
+  Spark__Connect__Catalog *message;
+  drop->if_exists = if_exists(p);
+  drop->view_name = sql__path_text(p);
+  sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_DROP_VIEW, &message);
+  message->drop_view = drop;
+  return relation;
+}
+
+static sql_relation *drop_table(sql_parser *p, size_t start) {
+  Spark__Connect__DropTable *drop = SQL_NEW(p, Spark__Connect__DropTable, spark__connect__drop_table);
+  Spark__Connect__Catalog *message;
+  drop->if_exists = if_exists(p);
+  drop->table_name = sql__path_text(p);
+  drop->purge = sql__accept(p, KW_PURGE);
+  sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_DROP_TABLE, &message);
+  message->drop_table = drop;
+  return relation;
+}
+
+/* ---- databases, caches ---- */
+
+static sql_relation *create_database(sql_parser *p, size_t start) {
+  Spark__Connect__CreateDatabase *create = SQL_NEW(p, Spark__Connect__CreateDatabase, spark__connect__create_database);
+  Spark__Connect__Catalog *message;
+  if (sql__kind(p) == KW_IF && sql__ahead(p, 1) == KW_NOT && sql__ahead(p, 2) == KW_EXISTS) {
+    create->if_not_exists = true;
+    p->at += 3;
+  }
+  create->db_name = sql__path_text(p);
+  if (sql__kind(p) == KW_COMMENT || sql__kind(p) == KW_LOCATION || sql__kind(p) == KW_WITH || sql__kind(p) == KW_DEFAULT) {
+    sql__fail_unimplemented(p, p->at, "CREATE DATABASE with a comment, location, collation or properties");
+  }
+  sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_CREATE_DATABASE, &message);
+  message->create_database = create;
+  return relation;
+}
+
+static sql_relation *drop_database(sql_parser *p, size_t start) {
+  Spark__Connect__DropDatabase *drop = SQL_NEW(p, Spark__Connect__DropDatabase, spark__connect__drop_database);
+  Spark__Connect__Catalog *message;
+  drop->if_exists = if_exists(p);
+  drop->db_name = sql__path_text(p);
+  drop->cascade = sql__accept(p, KW_CASCADE);
+  if (!drop->cascade) sql__accept(p, KW_RESTRICT);
+  sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_DROP_DATABASE, &message);
+  message->drop_database = drop;
+  return relation;
+}
+
+/* UNCACHE TABLE, REFRESH TABLE, CACHE TABLE name: the messages differ in type only. */
+static sql_relation *on_table(sql_parser *p, size_t start, Spark__Connect__Catalog__CatTypeCase which) {
+  Spark__Connect__Catalog *message;
+  if (which == SPARK__CONNECT__CATALOG__CAT_TYPE_UNCACHE_TABLE) if_exists(p);
+  char *name = sql__path_text(p);
+  sql_relation *relation = catalog(p, start, which, &message);
+  if (which == SPARK__CONNECT__CATALOG__CAT_TYPE_UNCACHE_TABLE) {
+    message->uncache_table = SQL_NEW(p, Spark__Connect__UncacheTable, spark__connect__uncache_table);
+    message->uncache_table->table_name = name;
+  } else if (which == SPARK__CONNECT__CATALOG__CAT_TYPE_REFRESH_TABLE) {
+    message->refresh_table = SQL_NEW(p, Spark__Connect__RefreshTable, spark__connect__refresh_table);
+    message->refresh_table->table_name = name;
+  } else {
+    message->cache_table = SQL_NEW(p, Spark__Connect__CacheTable, spark__connect__cache_table);
+    message->cache_table->table_name = name;
+  }
+  return relation;
+}
+
+static sql_relation *clear_cache(sql_parser *p, size_t start) {
+  Spark__Connect__Catalog *message;
+  sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_CLEAR_CACHE, &message);
+  message->clear_cache = SQL_NEW(p, Spark__Connect__ClearCache, spark__connect__clear_cache);
+  return relation;
+}
+
+static sql_relation *use_database(sql_parser *p, size_t start) {
+  Spark__Connect__Catalog *message;
+  char *name = sql__path_text(p);
+  sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_SET_CURRENT_DATABASE, &message);
+  message->set_current_database = SQL_NEW(p, Spark__Connect__SetCurrentDatabase, spark__connect__set_current_database);
+  message->set_current_database->db_name = name;
+  return relation;
+}
+
+/* ---- SET, RESET ---- */
+
+/* Where the statement's own text ends: at its first semicolon that ends it, or the end. */
+static size_t statement_end(const sql_parser *p) {
+  size_t end = p->count - 1;
+  while (end > p->at && sql__kind_at(p, end - 1) == SQL_SEMICOLON) end--;
+  return end;
+}
+
+static char *trimmed(sql_parser *p, size_t from, size_t to) {
+  while (from < to && strchr(" \t\r\n", p->text[from]) != NULL) from++;
+  while (to > from && strchr(" \t\r\n", p->text[to - 1]) != NULL) to--;
+  return sql__copy(p, p->text + from, to - from);
+}
+
+static void set_entry(sql_parser *p, spark_sql_statement *out, const char *key, const char *value) {
+  trn_kv *entry = sql__alloc(p, sizeof(*entry));
+  entry->key = key;
+  entry->value = value;
+  out->set = entry;
+  out->set_count = 1;
+}
+
+static void set_time_zone(sql_parser *p, spark_sql_statement *out) {
+  size_t size;
+  p->at += 2;
+  if (sql__kind(p) == KW_LOCAL) sql__fail_unimplemented(p, p->at, "SET TIME ZONE LOCAL");
+  if (!sql__is_string(p, p->at)) sql__fail_unimplemented(p, p->at, "SET TIME ZONE interval");
+  set_entry(p, out, "spark.sql.session.timeZone", sql__string(p, &size));
+}
+
+/* SET; SET key; SET key = value, where the value is whatever follows; SET `key` = `value` */
+static void set(sql_parser *p, spark_sql_statement *out) {
+  out->kind = SPARK_SQL_SET;
+  sql__advance(p);
+  if (sql__kind(p) == KW_TIME && sql__ahead(p, 1) == KW_ZONE) {
+    set_time_zone(p, out);
+    return;
+  }
+  if (((sql__kind(p) == KW_VARIABLE || sql__kind(p) == KW_VAR) && sql__is_identifier(p, p->at + 1)) || sql__kind(p) == KW_ROLE) {
+    sql__fail_unimplemented(p, p->at, sql__kind(p) == KW_ROLE ? "SET ROLE" : "SET VARIABLE");
+  }
+  size_t end = statement_end(p), eq = p->at;
+  while (eq < end && sql__kind_at(p, eq) != SQL_EQ) eq++;
+  if (p->at == end) return;
+  char *key, *value = NULL;
+  if (sql__kind(p) == SQL_BACKQUOTED && eq == p->at + 1) {
+    key = sql__identifier(p);
+  } else {
+    key = trimmed(p, sql__token(p)->start, p->tokens[eq].start);
+  }
+  if (eq < end) {
+    p->at = eq + 1;
+    value = sql__kind(p) == SQL_BACKQUOTED && p->at + 1 == end ? sql__identifier(p)
+                                                                : trimmed(p, p->tokens[eq].start + p->tokens[eq].size, p->tokens[end].start);
+  }
+  set_entry(p, out, key, value);
+  p->at = end;
+}
+
+static void reset(sql_parser *p, spark_sql_statement *out) {
+  out->kind = SPARK_SQL_RESET;
+  sql__advance(p);
+  size_t end = statement_end(p);
+  if (p->at == end) return;
+  char *key = sql__kind(p) == SQL_BACKQUOTED && p->at + 1 == end ? sql__identifier(p)
+                                                                 : trimmed(p, sql__token(p)->start, p->tokens[end].start);
+  set_entry(p, out, key, NULL);
+  p->at = end;
+}
+
+/* ---- which statement ---- */
+
+/* Spark's statements that this parser knows by their first words and does not do yet. Longer ones first. */
+static const char *const refused[] = {
+    "ALTER TABLE", "ALTER VIEW", "ALTER DATABASE", "ALTER SCHEMA", "ALTER NAMESPACE", "ALTER INDEX", "ANALYZE TABLE", "ANALYZE TABLES",
+    "ADD", "BEGIN", "CACHE LAZY TABLE", "CALL", "COMMENT ON", "COMMIT", "CREATE", "DECLARE", "DELETE FROM", "DESC", "DESCRIBE", "DFS",
+    "DROP FUNCTION", "DROP TEMPORARY FUNCTION", "DROP TEMPORARY VARIABLE", "DROP INDEX", "DROP ROLE", "EXECUTE IMMEDIATE", "EXPLAIN",
+    "EXPORT TABLE", "GRANT", "IMPORT TABLE", "INSERT INTO", "INSERT OVERWRITE", "LIST", "LOAD DATA", "LOCK", "MERGE", "MSCK REPAIR TABLE",
+    "REFRESH FUNCTION", "REFRESH", "REPAIR TABLE", "REPLACE TABLE", "REVOKE", "ROLLBACK", "SHOW", "START TRANSACTION", "TRUNCATE TABLE",
+    "UNLOCK", "UPDATE", "USE",
+};
+
+static void refuse(sql_parser *p) {
+  for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+    if (at_words(p, refused[i]) && sql__ahead(p, 1) != SQL_END) {
+      const char *what = strchr(refused[i], ' ') != NULL ? refused[i] : NULL;
+      if (what == NULL) {
+        const sql_token *second = &p->tokens[p->at + 1];
+        what = trn__arena_printf(p->arena, "%s %.*s", refused[i], sql__is_keyword((sql_kind)second->kind) ? (int)second->size : 0,
+                                 p->text + second->start);
+        if (what == NULL) sql__fail_memory(p);
+      }
+      sql__fail_unimplemented(p, p->at, what);
+    }
+  }
+}
+
+typedef sql_relation *(*catalog_rule)(sql_parser *p, size_t start);
+
+static sql_relation *uncache(sql_parser *p, size_t start) { return on_table(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_UNCACHE_TABLE); }
+static sql_relation *refresh(sql_parser *p, size_t start) { return on_table(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_REFRESH_TABLE); }
+static sql_relation *cache(sql_parser *p, size_t start) {
+  sql_relation *relation = on_table(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_CACHE_TABLE);
+  if (sql__kind(p) != SQL_END && sql__kind(p) != SQL_SEMICOLON) sql__fail_unimplemented(p, p->at, "CACHE TABLE with options or a query");
+  return relation;
+}
+
+static const struct {
+  const char *words;
+  uint8_t count;
+  catalog_rule rule;
+} catalog_statements[] = {
+    {"DROP VIEW", 2, drop_view},           {"DROP TABLE", 2, drop_table},
+    {"CREATE DATABASE", 2, create_database}, {"CREATE SCHEMA", 2, create_database},
+    {"CREATE NAMESPACE", 2, create_database}, {"DROP DATABASE", 2, drop_database},
+    {"DROP SCHEMA", 2, drop_database},     {"DROP NAMESPACE", 2, drop_database},
+    {"UNCACHE TABLE", 2, uncache},         {"REFRESH TABLE", 2, refresh},
+    {"CACHE TABLE", 2, cache},             {"CLEAR CACHE", 2, clear_cache},
+    {"USE DATABASE", 2, use_database},     {"USE SCHEMA", 2, use_database},
+    {"USE NAMESPACE", 2, use_database},
+};
+
+static bool catalog_statement(sql_parser *p, spark_sql_statement *out) {
+  for (size_t i = 0; i < sizeof(catalog_statements) / sizeof(catalog_statements[0]); i++) {
+    if (!at_words(p, catalog_statements[i].words)) continue;
+    size_t start = p->at;
+    p->at += catalog_statements[i].count;
+    out->relation = catalog_statements[i].rule(p, start);
+    return true;
+  }
+  return false;
+}
+
+void sql__statement(sql_parser *p, spark_sql_statement *out) {
+  sql_kind kind = sql__kind(p);
+  if (kind == SQL_LEFT_PAREN || sql__starts_query(p, p->at)) {
+    out->kind = SPARK_SQL_QUERY;
+    out->relation = sql__query(p);
+  } else if (kind == KW_SET) {
+    set(p, out);
+  } else if (kind == KW_RESET) {
+    reset(p, out);
+  } else {
+    out->kind = SPARK_SQL_COMMAND;
+    if (kind == KW_CREATE && create_temp_view(p, out)) return;
+    if (catalog_statement(p, out)) return;
+    refuse(p);
+    if (kind == KW_SELECT || kind == KW_VALUES || kind == KW_FROM || kind == KW_TABLE || kind == KW_WITH) sql__advance(p);
+    sql__fail_syntax(p);
+  }
+}
