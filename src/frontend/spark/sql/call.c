@@ -50,6 +50,10 @@ static Spark__Connect__Expression__Window__WindowFrame__FrameBoundary *frame_bou
   }
   bound->boundary_case = SPARK__CONNECT__EXPRESSION__WINDOW__WINDOW_FRAME__FRAME_BOUNDARY__BOUNDARY_VALUE;
   bound->value = sql__expression(p);
+  if (bound->value->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_ATTRIBUTE) {
+    trn_kv param = {"msg", "Frame bound value must be a literal."};
+    sql__fail(p, start, p->at, "_LEGACY_ERROR_TEMP_0064", NULL, &param, 1);
+  }
   if (sql__accept(p, KW_PRECEDING)) {
     bound->value = negated_bound(p, bound->value, start);
   } else {

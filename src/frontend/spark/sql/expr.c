@@ -207,6 +207,10 @@ static sql_expr *in(sql_parser *p, const sql_operand *left) {
   }
   sql__push(p, &values, left->expr);
   sql__expect(p, SQL_LEFT_PAREN);
+  if (sql__kind(p) == SQL_RIGHT_PAREN) {
+    size_t first = p->at - (sql__kind_at(p, p->at - 3) == KW_NOT ? 3 : 2);
+    sql__fail(p, first, p->at, "INVALID_SQL_SYNTAX.EMPTY_IN_PREDICATE", "42000", NULL, 0);
+  }
   sql__expressions(p, &values);
   sql__expect(p, SQL_RIGHT_PAREN);
   return sql__function(p, "in", &values, left->start, sql__last(p));
@@ -381,6 +385,7 @@ static bool after_operand(sql_parser *p, machine *m) {
   for (;;) {
     sql_kind kind = sql__kind(p);
     const struct binary_operator *binary = predicated ? NULL : find_binary(kind);
+    if (m->open == 0 && kind == SQL_PIPE && sql__at_pipe(p)) return false;
     if (binary != NULL && !(kind == KW_DIV && ends_phrase(sql__ahead(p, 1)))) {
       reduce(p, m, (level)binary->level);
       push_operator(p, (level)binary->level, binary->name, p->at)->negated = binary->negated;

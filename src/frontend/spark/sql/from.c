@@ -8,7 +8,9 @@ static sql_relation *relation(sql_parser *p, sql_relation *left, size_t start);
 
 sql_relation *sql__table_alias(sql_parser *p, sql_relation *input, size_t start) {
   sql_list columns = {0};
-  if (!sql__accept(p, KW_AS) && !sql__at_alias(p, true)) return input;
+  /* Spark reads AS (a) as an alias that is called AS */
+  bool as_is_name = sql__kind(p) == KW_AS && sql__ahead(p, 1) == SQL_LEFT_PAREN;
+  if (!as_is_name && !sql__accept(p, KW_AS) && !sql__at_alias(p, true)) return input;
   char *alias = sql__strict_identifier(p);
   if (sql__kind(p) == SQL_LEFT_PAREN) sql__identifier_list(p, &columns);
   sql_relation *out = sql__relation(p, start, sql__last(p));
@@ -80,6 +82,7 @@ sql_relation *sql__sample(sql_parser *p, sql_relation *input, size_t start) {
   sql__advance(p);
   sql__expect(p, SQL_LEFT_PAREN);
   sql_relation *out;
+  if (sql__kind(p) == SQL_RIGHT_PAREN) sql__fail(p, sql__last(p) - 1, p->at, "_LEGACY_ERROR_TEMP_0014", NULL, NULL, 0);
   if (at_percent(p)) {
     double fraction = number_value(p) / 100;
     sql__advance(p);
@@ -316,15 +319,64 @@ static sql_relation *plain_join(sql_parser *p, sql_relation *left, sql_relation 
   return out;
 }
 
+/* APPROX|EXACT NEAREST [n] BY SIMILARITY|DISTANCE expression */
+static bool at_nearest(const sql_parser *p) {
+  return (sql__kind(p) == KW_APPROX || sql__kind(p) == KW_EXACT) && sql__ahead(p, 1) == KW_NEAREST;
+}
+
+static int32_t nearest_count(sql_parser *p, size_t words_start) {
+  if (sql__kind(p) == KW_BY) return 1;
+  char *text = sql__token_text(p, p->at);
+  int32_t count = sql__integer_value(p);
+  if (count < 1 || count > TRN_NEAREST_BY_RESULTS_MAX) {
+    trn_kv params[] = {{"numResults", text}, {"min", "1"}, {"max", "100000"}};
+    sql__fail(p, words_start, sql__last(p), "NEAREST_BY_JOIN.NUM_RESULTS_OUT_OF_RANGE", "42604", params, 3);
+  }
+  return count;
+}
+
+static sql_relation *nearest_by(sql_parser *p, sql_relation *left, sql_relation *right, const join_words *words, size_t words_start, size_t start) {
+  Spark__Connect__NearestByJoin *join = SQL_NEW(p, Spark__Connect__NearestByJoin, spark__connect__nearest_by_join);
+  join->left = left;
+  join->right = right;
+  join->mode = sql__kind(p) == KW_APPROX ? "approx" : "exact";
+  p->at += 2;
+  join->num_results = nearest_count(p, words_start);
+  sql__expect(p, KW_BY);
+  if (sql__kind(p) != KW_SIMILARITY && sql__kind(p) != KW_DISTANCE) sql__fail_syntax(p);
+  join->direction = sql__kind(p) == KW_SIMILARITY ? "similarity" : "distance";
+  sql__advance(p);
+  join->ranking_expression = sql__expression(p);
+  if (words->type == SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_INNER) {
+    join->join_type = "inner";
+  } else if (words->type == SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_LEFT_OUTER) {
+    join->join_type = "leftouter";
+  } else {
+    const sql_token *a = &p->tokens[words_start], *b = &p->tokens[words_start + words->words - 2];
+    char *type = trn__arena_printf(p->arena, "%.*s", (int)(b->start + b->size - a->start), p->text + a->start);
+    if (type == NULL) sql__fail_memory(p);
+    trn_kv params[] = {{"joinType", sql__upper(p, type)}, {"supported", "'INNER', 'LEFT OUTER'"}};
+    sql__fail(p, words_start, sql__last(p), "NEAREST_BY_JOIN.UNSUPPORTED_JOIN_TYPE", "42604", params, 2);
+  }
+  sql_relation *out = sql__relation(p, start, sql__last(p));
+  out->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_NEAREST_BY_JOIN;
+  out->nearest_by_join = join;
+  return out;
+}
+
 sql_relation *sql__join(sql_parser *p, sql_relation *left, size_t start) {
   join_words words = read_join_words(p);
   if (words.words == 0) fail_join_words(p);
   p->at += words.words;
-  size_t lateral = p->at;
+  size_t words_start = p->at - words.words, lateral = p->at;
   bool is_lateral = sql__accept(p, KW_LATERAL);
   sql_relation *right = primary(p);
   sql_expr *condition = NULL;
   sql_list columns = {0};
+  if (at_nearest(p)) {
+    if (is_lateral || words.natural) sql__fail_syntax(p);
+    return nearest_by(p, left, right, &words, words_start, start);
+  }
   if (!words.natural && sql__accept(p, KW_ON)) {
     condition = sql__expression(p);
   } else if (!words.natural && sql__accept(p, KW_USING)) {

@@ -434,7 +434,11 @@ static size_t interval_value_tokens(const sql_parser *p, size_t index) {
   return is_interval_unit(sql__kind_at(p, i)) ? i - index : 0;
 }
 
-bool sql__at_interval(const sql_parser *p) { return sql__kind(p) == KW_INTERVAL && interval_value_tokens(p, p->at + 1) > 0; }
+/* INTERVAL before a number is nothing else, even without a unit. */
+bool sql__at_interval(const sql_parser *p) {
+  sql_kind next = sql__ahead(p, 1);
+  return sql__kind(p) == KW_INTERVAL && (next == SQL_INTEGER || next == SQL_DECIMAL || interval_value_tokens(p, p->at + 1) > 0);
+}
 
 static sql_expr *interval_value(sql_parser *p) {
   size_t start = p->at;
@@ -462,8 +466,31 @@ static sql_expr *interval_value(sql_parser *p) {
 }
 
 static void interval_unit(sql_parser *p, sql_list *units) {
+  if (!is_interval_unit(sql__kind(p))) sql__fail_syntax(p);
   sql__push(p, units, sql__lower(p, sql__token_text(p, p->at)));
   sql__advance(p);
+}
+
+/* INTERVAL '1-2' YEAR TO MONTH 3 DAYS */
+_Noreturn static void fail_mixed(sql_parser *p, size_t start) {
+  while (interval_value_tokens(p, p->at) > 0 || sql__kind(p) == KW_TO || is_interval_unit(sql__kind(p))) {
+    size_t tokens = interval_value_tokens(p, p->at);
+    p->at += tokens > 0 ? tokens : 1;
+  }
+  sql__fail(p, start, sql__last(p), "_LEGACY_ERROR_TEMP_0024", NULL, NULL, 0);
+}
+
+/* Years and months do not mix with the other units. */
+static void refuse_two_families(sql_parser *p, const sql_list *units, size_t start) {
+  size_t months = 0;
+  for (size_t i = 0; i < units->count; i++) {
+    const char *unit = units->items[i];
+    months += strncmp(unit, "year", 4) == 0 || strncmp(unit, "month", 5) == 0;
+  }
+  if (months == 0 || months == units->count) return;
+  const sql_token *a = &p->tokens[start], *b = &p->tokens[sql__last(p)];
+  trn_kv param = {"literal", sql__copy(p, p->text + a->start, b->start + b->size - a->start)};
+  sql__fail(p, start, sql__last(p), "_LEGACY_ERROR_TEMP_0029", NULL, &param, 1);
 }
 
 sql_expr *sql__interval(sql_parser *p) {
@@ -475,11 +502,14 @@ sql_expr *sql__interval(sql_parser *p) {
   if (sql__kind(p) == KW_TO && is_interval_unit(sql__ahead(p, 1))) {
     sql__advance(p);
     interval_unit(p, &units);
+    if (interval_value_tokens(p, p->at) > 0) fail_mixed(p, start);
     return interval_message(p, &values, &units, start);
   }
   while (interval_value_tokens(p, p->at) > 0) {
     sql__push(p, &values, interval_value(p));
     interval_unit(p, &units);
+    if (sql__kind(p) == KW_TO && is_interval_unit(sql__ahead(p, 1))) fail_mixed(p, start);
   }
+  refuse_two_families(p, &units, start);
   return interval_message(p, &values, &units, start);
 }

@@ -36,8 +36,84 @@ static char *unquote(sql_parser *p, const char *text, size_t size) {
   return value;
 }
 
+static bool at_identifier_clause(const sql_parser *p) {
+  return sql__kind(p) == KW_IDENTIFIER_KW && sql__ahead(p, 1) == SQL_LEFT_PAREN;
+}
+
+/* Fails with what went wrong inside the text of the clause, at the place of the clause. */
+_Noreturn static void fail_inside(sql_parser *p, size_t start, trn_error *error) {
+  const trn_error_param *params;
+  trn_kv copies[4] = {{0}};
+  size_t count = trn_error_params(error, &params);
+  if (count > 4) count = 4;
+  const char *condition = trn_error_condition(error), *sqlstate = trn_error_sqlstate(error);
+  char *condition_copy = trn__arena_strdup(p->arena, condition != NULL ? condition : "PARSE_SYNTAX_ERROR");
+  char *sqlstate_copy = trn__arena_strdup(p->arena, sqlstate != NULL ? sqlstate : "42601");
+  for (size_t i = 0; i < count; i++) {
+    copies[i].key = trn__arena_strdup(p->arena, params[i].key);
+    copies[i].value = trn__arena_strdup(p->arena, params[i].value);
+    if (copies[i].key == NULL || copies[i].value == NULL) count = i;
+  }
+  trn_error_unref(error);
+  if (condition_copy == NULL || sqlstate_copy == NULL) sql__fail_memory(p);
+  sql__fail(p, start, sql__last(p), condition_copy, sqlstate_copy, copies, count);
+}
+
+/* IDENTIFIER('a.b') */
+static void identifier_clause(sql_parser *p, sql_list *parts) {
+  size_t start = p->at;
+  p->at += 2;
+  if (!sql__is_string(p, p->at)) sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
+  size_t size;
+  char *text = sql__string(p, &size);
+  if (sql__kind(p) != SQL_RIGHT_PAREN) sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
+  sql__advance(p);
+  char **items;
+  size_t count;
+  trn_error *error = NULL;
+  sql__enter(p, SQL_DEPTH_QUERY); /* the text may hold another clause */
+  trn_status status = sql__parse_nested_path(p, text, size, &items, &count, &error);
+  sql__leave(p, SQL_DEPTH_QUERY);
+  if (status == TRN_RESOURCE_EXHAUSTED) {
+    p->status = status;
+    p->error = error;
+    longjmp(p->fail, 1);
+  }
+  if (status != TRN_OK) fail_inside(p, start, error);
+  for (size_t i = 0; i < count; i++) sql__push(p, parts, items[i]);
+}
+
+void sql__path(sql_parser *p, sql_list *parts) {
+  for (;;) {
+    if (at_identifier_clause(p)) {
+      identifier_clause(p, parts);
+    } else {
+      sql__push(p, parts, sql__error_capturing_identifier(p));
+    }
+    if (sql__kind(p) != SQL_DOT) return;
+    sql__advance(p);
+  }
+}
+
+/* IDENTIFIER('a') where one name must stand */
+static char *clause_name(sql_parser *p) {
+  size_t start = p->at;
+  sql_list parts = {0};
+  identifier_clause(p, &parts);
+  if (parts.count == 1) return parts.items[0];
+  char *text = sql__alloc(p, 1), *joined;
+  for (size_t i = 0; i < parts.count; i++) {
+    joined = trn__arena_printf(p->arena, "%s%s`%s`", text, i > 0 ? "." : "", (char *)parts.items[i]);
+    if (joined == NULL) sql__fail_memory(p);
+    text = joined;
+  }
+  trn_kv params[] = {{"identifier", text}, {"limit", "1"}};
+  sql__fail(p, start, sql__last(p), "IDENTIFIER_TOO_MANY_NAME_PARTS", "42601", params, 2);
+}
+
 char *sql__identifier(sql_parser *p) {
   if (!sql__is_identifier(p, p->at)) sql__fail_syntax(p);
+  if (at_identifier_clause(p) && sql__is_string(p, p->at + 2)) return clause_name(p);
   const sql_token *token = sql__token(p);
   const char *text = p->text + token->start;
   char *value;
@@ -64,36 +140,6 @@ char *sql__error_capturing_identifier(sql_parser *p) {
   size_t last = sql__last(p);
   size_t start = p->tokens[first].start, stop = p->tokens[last].start + p->tokens[last].size;
   fail_identifier(p, first, last, sql__copy(p, p->text + start, stop - start));
-}
-
-/* IDENTIFIER('a.b') */
-static void identifier_clause(sql_parser *p, sql_list *parts) {
-  size_t start = p->at;
-  p->at += 2;
-  if (!sql__is_string(p, p->at)) sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
-  size_t size;
-  char *text = sql__string(p, &size);
-  if (sql__kind(p) != SQL_RIGHT_PAREN) sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
-  sql__advance(p);
-  char **items;
-  size_t count;
-  if (spark__sql_parse_multipart_identifier(p->arena, text, size, &p->options, &items, &count, &p->error) != TRN_OK) {
-    p->status = trn_error_status(p->error);
-    longjmp(p->fail, 1);
-  }
-  for (size_t i = 0; i < count; i++) sql__push(p, parts, items[i]);
-}
-
-void sql__path(sql_parser *p, sql_list *parts) {
-  for (;;) {
-    if (sql__kind(p) == KW_IDENTIFIER_KW && sql__ahead(p, 1) == SQL_LEFT_PAREN) {
-      identifier_clause(p, parts);
-    } else {
-      sql__push(p, parts, sql__error_capturing_identifier(p));
-    }
-    if (sql__kind(p) != SQL_DOT) return;
-    sql__advance(p);
-  }
 }
 
 char *spark__sql_quote_path(trn_arena *arena, char *const *parts, size_t count) {
@@ -178,6 +224,7 @@ static bool stops_alias(sql_kind kind, bool table) {
 
 bool sql__at_alias(const sql_parser *p, bool table) {
   if (!(table ? sql__is_strict_identifier(p, p->at) : sql__is_identifier(p, p->at))) return false;
+  if ((sql__kind(p) == KW_APPROX || sql__kind(p) == KW_EXACT) && sql__ahead(p, 1) == KW_NEAREST) return !table;
   if (!stops_alias(sql__kind(p), table)) return true;
   sql_kind next = sql__ahead(p, 1);
   return sql__kind(p) != KW_AS && (next == SQL_END || next == SQL_COMMA || next == SQL_RIGHT_PAREN || next == SQL_SEMICOLON);

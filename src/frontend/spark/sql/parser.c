@@ -52,7 +52,7 @@ bool sql__accept2(sql_parser *p, sql_kind first, sql_kind second) {
 
 /* Where the token after a surplus one is the expected one, ANTLR calls the surplus one extra input. */
 void sql__expect(sql_parser *p, sql_kind kind) {
-  if (sql__accept(p, kind)) return;
+  if (sql__accept(p, kind) || (kind == SQL_END && sql__kind(p) == SQL_END)) return;
   const char *hint = NULL;
   if (sql__kind(p) != SQL_END && sql__ahead(p, 1) == kind) {
     hint = trn__arena_printf(p->arena, ": extra input '%s'", sql__token_text(p, p->at));
@@ -243,7 +243,6 @@ static void read_tokens(sql_parser *p) {
 typedef void (*sql_rule)(sql_parser *p, void *out);
 
 static void statement_rule(sql_parser *p, void *out) {
-  if (sql__kind(p) == SQL_END) sql__fail(p, 0, 0, "PARSE_EMPTY_STATEMENT", "42617", NULL, 0);
   sql__statement(p, out);
   while (sql__accept(p, SQL_SEMICOLON)) {}
 }
@@ -255,7 +254,7 @@ static void path_rule(sql_parser *p, void *out) { sql__path(p, out); }
 
 /* The only place that sets the jump: its locals do not change between setjmp and longjmp. */
 static trn_status run(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options, sql_rule rule, void *out,
-                      size_t *positional, trn_error **error) {
+                      size_t *positional, unsigned depth, trn_error **error) {
   if (size > TRN_SQL_BYTES_MAX) {
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "a SQL text of %zu bytes is over TRN_SQL_BYTES_MAX (%u)", size,
                          TRN_SQL_BYTES_MAX);
@@ -265,11 +264,13 @@ static trn_status run(trn_arena *arena, const char *text, size_t size, const spa
   p->arena = arena;
   p->text = text;
   p->size = size;
+  p->depth = depth;
   if (options != NULL) p->options = *options;
   if (setjmp(p->fail) == 0) {
     read_tokens(p);
+    if (sql__kind(p) == SQL_END) sql__fail(p, 0, 0, "PARSE_EMPTY_STATEMENT", "42617", NULL, 0);
     rule(p, out);
-    if (sql__kind(p) != SQL_END) sql__fail_syntax(p);
+    sql__expect(p, SQL_END);
     if (positional != NULL) *positional = p->positional;
   } else if (error != NULL) {
     *error = p->error;
@@ -283,7 +284,7 @@ trn_status spark__sql_parse_statement(trn_arena *arena, const char *text, size_t
                                       spark_sql_statement *out, trn_error **error) {
   *out = (spark_sql_statement){0};
   size_t positional = 0;
-  trn_status status = run(arena, text, size, options, statement_rule, out, &positional, error);
+  trn_status status = run(arena, text, size, options, statement_rule, out, &positional, 0, error);
   out->positional_parameters = positional;
   return status;
 }
@@ -291,25 +292,33 @@ trn_status spark__sql_parse_statement(trn_arena *arena, const char *text, size_t
 trn_status spark__sql_parse_expression(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
                                        Spark__Connect__Expression **out, trn_error **error) {
   *out = NULL;
-  return run(arena, text, size, options, expression_rule, out, NULL, error);
+  return run(arena, text, size, options, expression_rule, out, NULL, 0, error);
 }
 
 trn_status spark__sql_parse_type(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
                                  Spark__Connect__DataType **out, trn_error **error) {
   *out = NULL;
-  return run(arena, text, size, options, type_rule, out, NULL, error);
+  return run(arena, text, size, options, type_rule, out, NULL, 0, error);
 }
 
 trn_status spark__sql_parse_schema(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
                                    Spark__Connect__DataType **out, trn_error **error) {
   *out = NULL;
-  return run(arena, text, size, options, schema_rule, out, NULL, error);
+  return run(arena, text, size, options, schema_rule, out, NULL, 0, error);
+}
+
+trn_status sql__parse_nested_path(const sql_parser *p, const char *text, size_t size, char ***parts, size_t *count, trn_error **error) {
+  sql_list list = {0};
+  trn_status status = run(p->arena, text, size, &p->options, path_rule, &list, NULL, p->depth, error);
+  *parts = (char **)list.items;
+  *count = list.count;
+  return status;
 }
 
 trn_status spark__sql_parse_multipart_identifier(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
                                                  char ***parts, size_t *count, trn_error **error) {
   sql_list list = {0};
-  trn_status status = run(arena, text, size, options, path_rule, &list, NULL, error);
+  trn_status status = run(arena, text, size, options, path_rule, &list, NULL, 0, error);
   *parts = status == TRN_OK ? (char **)list.items : NULL;
   *count = status == TRN_OK ? list.count : 0;
   return status;

@@ -93,6 +93,9 @@ char *sql__upper(sql_parser *p, const char *text);
 char *sql__lower(sql_parser *p, const char *text);
 bool sql__token_is(const sql_parser *p, size_t index, const char *word); /* ignoring case */
 
+/* A path inside another text; goes on counting depth. */
+trn_status sql__parse_nested_path(const sql_parser *p, const char *text, size_t size, char ***parts, size_t *count, trn_error **error);
+
 /* ---- names.c ---- */
 bool sql__is_identifier(const sql_parser *p, size_t index);        /* also strict ones */
 bool sql__is_strict_identifier(const sql_parser *p, size_t index); /* a table alias */
@@ -163,14 +166,17 @@ void sql__named_window(sql_parser *p, sql_list *windows);
 
 /* ---- query.c, select.c, from.c ---- */
 sql_relation *sql__query(sql_parser *p);
-sql_relation *sql__select(sql_parser *p, sql_relation *from, bool has_from);
+typedef enum sql_select_form { SQL_SELECT_PLAIN, SQL_SELECT_BEHIND_FROM, SQL_SELECT_PIPE } sql_select_form;
+sql_relation *sql__select(sql_parser *p, sql_relation *from, sql_select_form form);
+sql_relation *sql__select_of(sql_parser *p, Spark__Connect__TrnSelect *select, size_t start);
 sql_relation *sql__from_clause(sql_parser *p); /* at FROM */
 sql_relation *sql__inline_table(sql_parser *p);
 bool sql__at_join(const sql_parser *p);
 sql_relation *sql__join(sql_parser *p, sql_relation *left, size_t start);
 sql_relation *sql__pivot(sql_parser *p, sql_relation *input, size_t start);   /* at PIVOT */
 sql_relation *sql__unpivot(sql_parser *p, sql_relation *input, size_t start); /* at UNPIVOT */
-sql_relation *sql__pipe(sql_parser *p, sql_relation *input, size_t start);    /* behind |> */
+bool sql__at_pipe(const sql_parser *p); /* |> or | before an operator of pipes */
+sql_relation *sql__pipe(sql_parser *p, sql_relation *input, size_t start); /* behind |> */
 sql_relation *sql__set_operation(sql_parser *p, sql_relation *left, sql_relation *right, sql_kind kind, bool all, size_t start);
 bool sql__set_quantifier(sql_parser *p); /* UNION ALL */
 sql_relation *sql__query_primary(sql_parser *p);

@@ -305,7 +305,8 @@ sql_operand sql__postfixes(sql_parser *p, sql_operand operand) {
       sql__advance(p);
       char *name = sql__path_text(p);
       expr = sql__function2(p, "collate", expr, sql__constant_text(p, name), operand.start, sql__last(p));
-    } else if (at_variant_path(p)) {
+    } else if (sql__kind(p) == SQL_COLON) {
+      if (!at_variant_path(p)) sql__fail_syntax_at(p, p->at + 1, NULL);
       expr = variant_path(p, expr, operand.start);
     } else {
       return operand;

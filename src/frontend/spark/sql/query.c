@@ -33,7 +33,13 @@ bool sql__starts_query(const sql_parser *p, size_t index) {
 
 /* ---- WITH ---- */
 
-static void cte(sql_parser *p, sql_list *ctes) {
+_Noreturn static void fail_duplicate(sql_parser *p, size_t start, const char *name) {
+  trn_kv param = {"duplicateNames", trn__arena_printf(p->arena, "`%s`", name)};
+  sql__fail(p, start, sql__last(p), "DUPLICATED_CTE_NAMES", "42602", &param, 1);
+}
+
+static void cte(sql_parser *p, sql_list *ctes, bool recursive) {
+  size_t start = p->at;
   Spark__Connect__TrnCte *out = SQL_NEW(p, Spark__Connect__TrnCte, spark__connect__trn_cte);
   sql_list columns = {0};
   out->name = sql__error_capturing_identifier(p);
@@ -41,7 +47,14 @@ static void cte(sql_parser *p, sql_list *ctes) {
   if (sql__kind(p) == KW_MAX && sql__ahead(p, 1) == KW_RECURSION) {
     p->at += 2;
     sql__expect(p, KW_LEVEL);
+    if (!recursive) {
+      trn_kv param = {"message", "Cannot specify MAX RECURSION LEVEL when the CTE is not marked as RECURSIVE"};
+      sql__fail(p, start, p->at, "_LEGACY_ERROR_TEMP_0035", NULL, &param, 1);
+    }
     out->max_recursion_level = sql__integer_value(p);
+  }
+  for (size_t i = 0; i < ctes->count; i++) {
+    if (strcasecmp(((Spark__Connect__TrnCte *)ctes->items[i])->name, out->name) == 0) fail_duplicate(p, start, out->name);
   }
   sql__accept(p, KW_AS);
   sql__expect(p, SQL_LEFT_PAREN);
@@ -61,7 +74,7 @@ static sql_relation *with(sql_parser *p) {
     sql__advance(p);
   }
   do {
-    cte(p, &ctes);
+    cte(p, &ctes, message->recursive);
   } while (sql__accept(p, SQL_COMMA));
   SQL_SET_LIST(ctes, message, ctes);
   sql_relation *relation = sql__relation(p, start, sql__last(p));
@@ -118,7 +131,8 @@ static sql_relation *query_term(sql_parser *p) {
       bool all = sql__set_quantifier(p);
       sql_relation *right = intersection(p);
       left = sql__set_operation(p, left, right, kind, all, start);
-    } else if (sql__accept(p, SQL_OPERATOR_PIPE)) {
+    } else if (sql__at_pipe(p)) {
+      sql__advance(p);
       left = sql__pipe(p, left, start);
     } else {
       return left;
@@ -134,7 +148,7 @@ static sql_relation *from_statement(sql_parser *p) {
   sql_kind kind = sql__kind(p);
   if (kind == KW_MAP || kind == KW_REDUCE) sql__fail_unimplemented(p, p->at, "TRANSFORM");
   if (kind == KW_INSERT) sql__fail_unimplemented(p, p->at, "INSERT");
-  return kind == KW_SELECT ? sql__select(p, from, true) : from;
+  return kind == KW_SELECT ? sql__select(p, from, SQL_SELECT_BEHIND_FROM) : from;
 }
 
 static sql_relation *table(sql_parser *p) {
@@ -151,7 +165,7 @@ static sql_relation *table(sql_parser *p) {
 
 sql_relation *sql__query_primary(sql_parser *p) {
   switch ((int)sql__kind(p)) {
-  case KW_SELECT: return sql__select(p, NULL, false);
+  case KW_SELECT: return sql__select(p, NULL, SQL_SELECT_PLAIN);
   case KW_FROM: return from_statement(p);
   case KW_VALUES: return sql__inline_table(p);
   case KW_TABLE: return table(p);
@@ -274,6 +288,9 @@ sql_relation *sql__query(sql_parser *p) {
   size_t start = p->at;
   sql_relation *ctes = sql__kind(p) == KW_WITH ? with(p) : NULL;
   size_t body = p->at;
+  if (ctes != NULL && (sql__kind(p) == KW_INSERT || sql__kind(p) == KW_MERGE || sql__kind(p) == KW_UPDATE || sql__kind(p) == KW_DELETE)) {
+    sql__fail_unimplemented(p, body, "WITH before INSERT, UPDATE, DELETE, MERGE");
+  }
   sql_relation *relation = query_term(p);
   relation = sql__organization(p, relation, body);
   if (ctes != NULL) {

@@ -71,6 +71,10 @@ static void grouping_set(sql_parser *p, group_item *item) {
       sql__advance(p);
       if (sql__kind(p) != SQL_RIGHT_PAREN) sql__expressions(p, &expressions);
       sql__expect(p, SQL_RIGHT_PAREN);
+      if (expressions.count == 0 && (item->kind == ROLLUP || item->kind == CUBE)) {
+        trn_kv param = {"element", item->kind == ROLLUP ? "ROLLUP" : "CUBE"};
+        sql__fail(p, sql__last(p) - 1, sql__last(p), "_LEGACY_ERROR_TEMP_0051", NULL, &param, 1);
+      }
       item->composite = item->composite || expressions.count != 1;
       sql__push(p, &item->sets, new_set(p, &expressions));
       return;
@@ -251,9 +255,16 @@ void sql__group_by(sql_parser *p, Spark__Connect__TrnSelect *select) {
 /* ---- SELECT ---- */
 
 void sql__window_clause(sql_parser *p, sql_list *windows) {
+  size_t start = p->at;
   sql__advance(p);
   do {
     sql__named_window(p, windows);
+    const Spark__Connect__TrnNamedWindow *last = windows->items[windows->count - 1];
+    for (size_t i = 0; i + 1 < windows->count; i++) {
+      if (strcmp(((Spark__Connect__TrnNamedWindow *)windows->items[i])->name, last->name) != 0) continue;
+      trn_kv param = {"windowName", trn__arena_printf(p->arena, "`%s`", last->name)};
+      sql__fail(p, start, sql__last(p), "INVALID_SQL_SYNTAX.REPETITIVE_WINDOW_DEFINITION", "42000", &param, 1);
+    }
   } while (sql__accept(p, SQL_COMMA));
 }
 
@@ -285,7 +296,14 @@ static void clauses(sql_parser *p, Spark__Connect__TrnSelect *select) {
   SQL_SET_LIST(windows, select, windows);
 }
 
-sql_relation *sql__select(sql_parser *p, sql_relation *from, bool has_from) {
+sql_relation *sql__select_of(sql_parser *p, Spark__Connect__TrnSelect *select, size_t start) {
+  sql_relation *relation = sql__relation(p, start, sql__last(p));
+  relation->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_TRN_SELECT;
+  relation->trn_select = select;
+  return relation;
+}
+
+sql_relation *sql__select(sql_parser *p, sql_relation *from, sql_select_form form) {
   size_t start = p->at;
   Spark__Connect__TrnSelect *select = SQL_NEW(p, Spark__Connect__TrnSelect, spark__connect__trn_select);
   sql_list list = {0}, hint_list = {0};
@@ -299,7 +317,12 @@ sql_relation *sql__select(sql_parser *p, sql_relation *from, bool has_from) {
   sql__named_expressions(p, &list);
   SQL_SET_LIST(list, select, select);
   size_t from_start = p->at;
-  if (!has_from && sql__kind(p) == KW_FROM) from = sql__from_clause(p);
+  if (form == SQL_SELECT_PIPE) { /* |> SELECT has no FROM and WHERE */
+    clauses(p, select);
+    select->input = with_hints(p, from, &hint_list, start);
+    return sql__select_of(p, select, start);
+  }
+  if (form == SQL_SELECT_PLAIN && sql__kind(p) == KW_FROM) from = sql__from_clause(p);
   from = sql__lateral_views(p, from, from_start);
   if (sql__accept(p, KW_WHERE)) {
     sql_expr *condition = sql__expression(p);
@@ -307,8 +330,5 @@ sql_relation *sql__select(sql_parser *p, sql_relation *from, bool has_from) {
   }
   clauses(p, select);
   select->input = with_hints(p, from, &hint_list, from_start);
-  sql_relation *relation = sql__relation(p, start, sql__last(p));
-  relation->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_TRN_SELECT;
-  relation->trn_select = select;
-  return relation;
+  return sql__select_of(p, select, start);
 }

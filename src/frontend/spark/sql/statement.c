@@ -39,7 +39,8 @@ static bool create_temp_view(sql_parser *p, spark_sql_statement *out) {
   }
   if (sql__kind(p) == KW_IF && sql__ahead(p, 1) == KW_NOT) sql__fail_unimplemented(p, at, "CREATE TEMPORARY VIEW IF NOT EXISTS");
   view->name = sql__path_text(p);
-  if (sql__kind(p) == KW_USING || sql__kind(p) == SQL_LEFT_PAREN || sql__kind(p) == KW_COMMENT || sql__kind(p) == KW_TBLPROPERTIES) {
+  if (sql__kind(p) == KW_USING || sql__kind(p) == SQL_LEFT_PAREN || sql__kind(p) == KW_COMMENT || sql__kind(p) == KW_TBLPROPERTIES ||
+      sql__kind(p) == KW_DEFAULT) {
     sql__fail_unimplemented(p, p->at, "CREATE TEMPORARY VIEW with columns, properties or USING");
   }
   sql__expect(p, KW_AS);
@@ -213,7 +214,7 @@ static void reset(sql_parser *p, spark_sql_statement *out) {
 static const char *const refused[] = {
     "ALTER TABLE", "ALTER VIEW", "ALTER DATABASE", "ALTER SCHEMA", "ALTER NAMESPACE", "ALTER INDEX", "ANALYZE TABLE", "ANALYZE TABLES",
     "ADD", "BEGIN", "CACHE LAZY TABLE", "CALL", "COMMENT ON", "COMMIT", "CREATE", "DECLARE", "DELETE FROM", "DESC", "DESCRIBE", "DFS",
-    "DROP FUNCTION", "DROP TEMPORARY FUNCTION", "DROP TEMPORARY VARIABLE", "DROP INDEX", "DROP ROLE", "EXECUTE IMMEDIATE", "EXPLAIN",
+    "DROP FUNCTION", "DROP TEMP", "DROP TEMPORARY", "DROP INDEX", "DROP ROLE", "EXECUTE IMMEDIATE", "EXPLAIN",
     "EXPORT TABLE", "GRANT", "IMPORT TABLE", "INSERT INTO", "INSERT OVERWRITE", "LIST", "LOAD DATA", "LOCK", "MERGE", "MSCK REPAIR TABLE",
     "REFRESH FUNCTION", "REFRESH", "REPAIR TABLE", "REPLACE TABLE", "REVOKE", "ROLLBACK", "SHOW", "START TRANSACTION", "TRUNCATE TABLE",
     "UNLOCK", "UPDATE", "USE",
@@ -270,6 +271,12 @@ static bool catalog_statement(sql_parser *p, spark_sql_statement *out) {
   return false;
 }
 
+static bool starts_statement(sql_kind kind) {
+  return kind == KW_SELECT || kind == KW_VALUES || kind == KW_FROM || kind == KW_TABLE || kind == KW_WITH || kind == KW_DROP ||
+         kind == KW_ALTER || kind == KW_CREATE || kind == KW_REFRESH || kind == KW_CACHE || kind == KW_CLEAR || kind == KW_UNCACHE ||
+         kind == KW_INSERT || kind == KW_SHOW || kind == KW_DESCRIBE || kind == KW_EXPLAIN || kind == KW_USE;
+}
+
 void sql__statement(sql_parser *p, spark_sql_statement *out) {
   sql_kind kind = sql__kind(p);
   if (kind == SQL_LEFT_PAREN || sql__starts_query(p, p->at)) {
@@ -284,7 +291,7 @@ void sql__statement(sql_parser *p, spark_sql_statement *out) {
     if (kind == KW_CREATE && create_temp_view(p, out)) return;
     if (catalog_statement(p, out)) return;
     refuse(p);
-    if (kind == KW_SELECT || kind == KW_VALUES || kind == KW_FROM || kind == KW_TABLE || kind == KW_WITH) sql__advance(p);
+    if (starts_statement(kind)) sql__advance(p); /* then what follows is wrong */
     sql__fail_syntax(p);
   }
 }
