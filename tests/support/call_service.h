@@ -28,14 +28,14 @@ typedef struct call_note {
   bool is_open, is_half_closed, is_done;
 } call_note;
 
-static void service_release(void *owner) {
+static inline void service_release(void *owner) {
   call_service *service = *(call_service **)owner;
   atomic_fetch_add(&service->released, 1);
   free(owner);
 }
 
 /* A slice that the host must release exactly once: it starts with its service. */
-static trn_slice service_slice(call_service *service, size_t size, int fill) {
+static inline trn_slice service_slice(call_service *service, size_t size, int fill) {
   char *bytes = malloc(sizeof service + size);
   memcpy(bytes, &service, sizeof service);
   memset(bytes + sizeof service, fill, size);
@@ -43,11 +43,11 @@ static trn_slice service_slice(call_service *service, size_t size, int fill) {
   return (trn_slice){bytes + sizeof service, size, service_release, bytes};
 }
 
-static void drop_message(trn_slice message) {
+static inline void drop_message(trn_slice message) {
   if (message.release) message.release(message.owner);
 }
 
-static void service_open(trn_call *call, void *user) {
+static inline void service_open(trn_call *call, void *user) {
   call_service *service = user;
   call_note *note = calloc(1, sizeof *note);
   note->service = service;
@@ -59,12 +59,12 @@ static void service_open(trn_call *call, void *user) {
   if (echo.value) trn_call_set_initial_metadata(call, &echo, 1);
 }
 
-static void service_open_pulling(trn_call *call, void *user) {
+static inline void service_open_pulling(trn_call *call, void *user) {
   service_open(call, user);
   trn_call_recv(call);
 }
 
-static void service_half_close(trn_call *call, void *user) {
+static inline void service_half_close(trn_call *call, void *user) {
   (void)call;
   call_note *note = user;
   if (note->is_half_closed || note->is_done) atomic_fetch_add(&note->service->errors, 1);
@@ -72,13 +72,13 @@ static void service_half_close(trn_call *call, void *user) {
   atomic_fetch_add(&note->service->half_closes, 1);
 }
 
-static void service_cancel(trn_call *call, void *user) {
+static inline void service_cancel(trn_call *call, void *user) {
   call_note *note = user;
   if (!trn_call_is_cancelled(call) || note->is_done) atomic_fetch_add(&note->service->errors, 1);
   atomic_fetch_add(&note->service->cancels, 1);
 }
 
-static void service_done(trn_call *call, void *user) {
+static inline void service_done(trn_call *call, void *user) {
   (void)call;
   call_note *note = user;
   if (note->is_done) atomic_fetch_add(&note->service->errors, 1);
@@ -87,13 +87,13 @@ static void service_done(trn_call *call, void *user) {
   free(note);
 }
 
-static void count_message(call_note *note, trn_slice message) {
+static inline void count_message(call_note *note, trn_slice message) {
   atomic_fetch_add(&note->service->messages, 1);
   atomic_fetch_add(&note->service->message_bytes, (int)message.size);
   if (note->is_half_closed || note->is_done) atomic_fetch_add(&note->service->errors, 1);
 }
 
-static void finish_with_trailers(trn_call *call, trn_status status, const char *message) {
+static inline void finish_with_trailers(trn_call *call, trn_status status, const char *message) {
   trn_metadata trailing[2] = {{.key = "x-echo-bin"}, {"x-peer", trn_call_peer(call), strlen(trn_call_peer(call))}};
   trailing[0].value = trn_call_metadata(call, "x-echo-bin", &trailing[0].size);
   bool has_echo = trailing[0].value != NULL;
@@ -101,7 +101,7 @@ static void finish_with_trailers(trn_call *call, trn_status status, const char *
 }
 
 /* Echo: the message comes back, as it came. */
-static void echo_message(trn_call *call, void *user, trn_slice message) {
+static inline void echo_message(trn_call *call, void *user, trn_slice message) {
   call_note *note = user;
   count_message(note, message);
   trn_call_send(call, &message, 1, TRN_SEND_MORE | TRN_SEND_COMPRESS);
@@ -109,21 +109,21 @@ static void echo_message(trn_call *call, void *user, trn_slice message) {
 }
 
 /* Fail: INVALID_ARGUMENT with a message that needs encoding, and details. */
-static void fail_message(trn_call *call, void *user, trn_slice message) {
+static inline void fail_message(trn_call *call, void *user, trn_slice message) {
   count_message(user, message);
   drop_message(message);
   trn_call_finish(call, TRN_INVALID_ARGUMENT, "no\tsuch \xc3\xa4rger, 100%", "de\0tails", 8, NULL, 0);
 }
 
 /* Hang: no answer until somebody else ends the call. */
-static void hang_message(trn_call *call, void *user, trn_slice message) {
+static inline void hang_message(trn_call *call, void *user, trn_slice message) {
   (void)call;
   count_message(user, message);
   drop_message(message);
 }
 
 /* Hold: as Hang, and the test gets a reference to the call. */
-static void hold_message(trn_call *call, void *user, trn_slice message) {
+static inline void hold_message(trn_call *call, void *user, trn_slice message) {
   call_note *note = user;
   count_message(note, message);
   drop_message(message);
@@ -131,7 +131,7 @@ static void hold_message(trn_call *call, void *user, trn_slice message) {
 }
 
 /* Stream: the message is "count size"; that many messages of that size, no faster than the reader. */
-static void stream_more(trn_call *call, call_note *note) {
+static inline void stream_more(trn_call *call, call_note *note) {
   while (note->left) {
     note->left--;
     trn_slice slices[2] = {service_slice(note->service, note->size / 2, 'a'),
@@ -146,7 +146,7 @@ static void stream_more(trn_call *call, call_note *note) {
   finish_with_trailers(call, TRN_OK, NULL);
 }
 
-static void stream_message(trn_call *call, void *user, trn_slice message) {
+static inline void stream_message(trn_call *call, void *user, trn_slice message) {
   call_note *note = user;
   char text[64] = "";
   count_message(note, message);
@@ -156,14 +156,14 @@ static void stream_message(trn_call *call, void *user, trn_slice message) {
   stream_more(call, note);
 }
 
-static void stream_writable(trn_call *call, void *user) {
+static inline void stream_writable(trn_call *call, void *user) {
   call_note *note = user;
   atomic_fetch_add(&note->service->writables, 1);
   stream_more(call, note);
 }
 
 /* Sum: answers with the number of bytes it got. */
-static void sum_message(trn_call *call, void *user, trn_slice message) {
+static inline void sum_message(trn_call *call, void *user, trn_slice message) {
   call_note *note = user;
   count_message(note, message);
   note->sum += message.size;
@@ -171,7 +171,7 @@ static void sum_message(trn_call *call, void *user, trn_slice message) {
   trn_call_recv(call);
 }
 
-static void sum_half_close(trn_call *call, void *user) {
+static inline void sum_half_close(trn_call *call, void *user) {
   call_note *note = user;
   char text[32];
   service_half_close(call, user);
@@ -181,13 +181,13 @@ static void sum_half_close(trn_call *call, void *user) {
 }
 
 /* Chat: echoes each message, one at a time. */
-static void chat_message(trn_call *call, void *user, trn_slice message) {
+static inline void chat_message(trn_call *call, void *user, trn_slice message) {
   count_message(user, message);
   trn_call_send(call, &message, 1, 0);
   trn_call_recv(call);
 }
 
-static void chat_half_close(trn_call *call, void *user) {
+static inline void chat_half_close(trn_call *call, void *user) {
   service_half_close(call, user);
   finish_with_trailers(call, TRN_OK, NULL);
 }
@@ -199,7 +199,7 @@ typedef struct worker_job {
   trn_slice message;
 } worker_job;
 
-static void *worker_run(void *argument) {
+static inline void *worker_run(void *argument) {
   worker_job *job = argument;
   for (int i = 0; i < 4; i++) {
     trn_slice slice = service_slice(job->service, 1000, 'w');
@@ -216,7 +216,7 @@ static void *worker_run(void *argument) {
   return NULL;
 }
 
-static void worker_message(trn_call *call, void *user, trn_slice message) {
+static inline void worker_message(trn_call *call, void *user, trn_slice message) {
   call_note *note = user;
   count_message(note, message);
   worker_job *job = malloc(sizeof *job);
@@ -228,7 +228,7 @@ static void worker_message(trn_call *call, void *user, trn_slice message) {
 }
 
 /* Abort: resets the call. */
-static void abort_message(trn_call *call, void *user, trn_slice message) {
+static inline void abort_message(trn_call *call, void *user, trn_slice message) {
   call_note *note = user;
   count_message(note, message);
   drop_message(message);
@@ -244,7 +244,7 @@ static void abort_message(trn_call *call, void *user, trn_slice message) {
     .on_done = service_done, .service = service, .message_bytes_max = limit                                            \
   }
 
-static trn_routes *service_routes(call_service *service) {
+static inline trn_routes *service_routes(call_service *service) {
   const trn_method methods[] = {
       SERVICE_METHOD("Echo", TRN_METHOD_UNARY, service_open, echo_message, service_half_close, NULL, 0),
       SERVICE_METHOD("Small", TRN_METHOD_UNARY, service_open, echo_message, service_half_close, NULL, 16),
@@ -265,19 +265,19 @@ static trn_routes *service_routes(call_service *service) {
   return routes;
 }
 
-static void sleep_ms(unsigned ms) {
+static inline void sleep_ms(unsigned ms) {
   struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
   nanosleep(&time, NULL);
 }
 
 /* Waits until a counter has a value; false after ten seconds. */
-static bool wait_for_count(atomic_int *counter, int value) {
+static inline bool wait_for_count(atomic_int *counter, int value) {
   for (int i = 0; i < 2000 && atomic_load(counter) != value; i++) sleep_ms(5);
   return atomic_load(counter) == value;
 }
 
 /* Every call ended, every slice was released, nobody broke the contract. */
-static bool service_is_clean(call_service *service) {
+static inline bool service_is_clean(call_service *service) {
   trn_call_unref(atomic_exchange(&service->held, NULL));
   return wait_for_count(&service->workers, 0) && wait_for_count(&service->dones, atomic_load(&service->opens)) &&
          wait_for_count(&service->released, atomic_load(&service->made)) && atomic_load(&service->errors) == 0;
