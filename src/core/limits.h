@@ -12,6 +12,7 @@
 #define TRN_PLAN_PRINT_BYTES_MAX (16u << 20) /* of a plan's text; what is longer is cut */
 #define TRN_SQL_BYTES_MAX (64u << 20)      /* length of a SQL text */
 #define TRN_SQL_DEPTH_MAX 4096             /* nesting inside a SQL text */
+#define TRN_NEAREST_BY_RESULTS_MAX 100000  /* rows of a NEAREST BY join per row; Spark: the same */
 #define TRN_STACK_BYTES (32u << 20)        /* stack of threads on which plans are decoded, translated, lowered */
 #define TRN_SESSION_IDLE_MS (3600u * 1000) /* Spark: spark.connect.session.manager.defaultSessionTimeout */
 #define TRN_SESSION_SETTINGS_MAX 10000     /* explicitly set keys of one session */
@@ -29,5 +30,6 @@
 #define TRN_SOURCE_FILES_MAX 10000u          /* files whose change is watched for one cached source */
 #define TRN_INPROC_MESSAGE_BYTES_MAX (128u << 20) /* a request message without a network; as the bundled server */
 #define TRN_INPROC_SEND_HIGH_WATER (1u << 20)     /* unread response bytes of one call */
+#define TRN_SHOW_BYTES_MAX (256u << 20)     /* text of the rows that a show collects */
 
 #endif

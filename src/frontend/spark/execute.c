@@ -1,0 +1,228 @@
+/* ExecutePlan, ReattachExecute, ReleaseExecute. */
+#include "frontend/spark/service.h"
+#include "frontend/spark/sql/sql.h"
+
+enum { EXECUTE_TAGS_MAX = 1000 };
+
+static trn_status invalid_handle(trn_error **error, trn_status status, const char *condition, const char *handle) {
+  return spark__error(error, status, condition, "handle", handle, NULL, NULL, NULL, NULL);
+}
+
+/* ---- the request ---- */
+
+static trn_status copy_tags(spark_execution *execution, const Spark__Connect__ExecutePlanRequest *request,
+                            trn_error **error) {
+  if (request->n_tags > EXECUTE_TAGS_MAX)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "More than %d tags", EXECUTE_TAGS_MAX);
+  if (!request->n_tags) return TRN_OK;
+  execution->tags = calloc(request->n_tags, sizeof *execution->tags);
+  if (!execution->tags) return trn__no_memory(error);
+  for (size_t i = 0; i < request->n_tags; i++) {
+    if (strchr(request->tags[i], ','))
+      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "Spark Connect tag cannot contain ','.");
+    if (!*request->tags[i])
+      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "Spark Connect tag cannot be an empty string.");
+    execution->tags[i] = strdup(request->tags[i]);
+    if (!execution->tags[i]) return trn__no_memory(error);
+    execution->tag_count++;
+  }
+  return TRN_OK;
+}
+
+static void read_options(spark_execution *execution, const Spark__Connect__ExecutePlanRequest *request) {
+  for (size_t i = 0; i < request->n_request_options; i++) {
+    const Spark__Connect__ExecutePlanRequest__RequestOption *option = request->request_options[i];
+    switch (option->request_option_case) {
+      case SPARK__CONNECT__EXECUTE_PLAN_REQUEST__REQUEST_OPTION__REQUEST_OPTION_REATTACH_OPTIONS:
+        execution->is_reattachable = option->reattach_options->reattachable;
+        break;
+      case SPARK__CONNECT__EXECUTE_PLAN_REQUEST__REQUEST_OPTION__REQUEST_OPTION_RESULT_CHUNKING_OPTIONS: {
+        const Spark__Connect__ResultChunkingOptions *chunking = option->result_chunking_options;
+        execution->may_chunk = chunking->allow_arrow_batch_chunking;
+        if (chunking->_preferred_arrow_chunk_size_case && chunking->preferred_arrow_chunk_size > 0)
+          execution->chunk_bytes = (size_t)chunking->preferred_arrow_chunk_size;
+        break;
+      }
+      default: break; /* options of plugins we do not have */
+    }
+  }
+}
+
+/* ---- running ---- */
+
+const Spark__Connect__SQL *spark__relation_sql(const Spark__Connect__Relation *relation) {
+  for (size_t depth = 0; relation && depth < TRN_WIRE_DEPTH_MAX; depth++) {
+    if (relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_SQL) return relation->sql;
+    if (relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_WITH_RELATIONS) {
+      relation = relation->with_relations->root;
+      continue;
+    }
+    if (relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE__NOT_SET ||
+        relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_EXTENSION)
+      return NULL;
+    /* Most relations have one member `input`: go on there. */
+    const ProtobufCMessage *member = (const ProtobufCMessage *)relation->read; /* any member of the union */
+    const ProtobufCFieldDescriptor *field =
+        member ? protobuf_c_message_descriptor_get_field_by_name(member->descriptor, "input") : NULL;
+    if (!field || field->type != PROTOBUF_C_TYPE_MESSAGE || field->label == PROTOBUF_C_LABEL_REPEATED ||
+        field->descriptor != &spark__connect__relation__descriptor)
+      return NULL;
+    relation = *(Spark__Connect__Relation *const *)((const char *)member + field->offset);
+  }
+  return NULL;
+}
+
+/* After a failed translation: was it the SQL text that did not parse? Then the error is a ParseException. */
+static spark_phase phase_of_failure(const Spark__Connect__SQL *sql) {
+  spark_phase phase = SPARK_PHASE_ANALYSIS;
+  trn_arena *arena = sql ? trn__arena_create(0) : NULL;
+  if (arena) {
+    spark_sql_statement statement;
+    if (spark__sql_parse_statement(arena, sql->query, strlen(sql->query), NULL, &statement, NULL))
+      phase = SPARK_PHASE_PARSE;
+  }
+  trn__arena_unref(arena);
+  return phase;
+}
+
+trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
+                                trn_error **error) {
+  *out = NULL;
+  rpc->phase = SPARK_PHASE_ANALYSIS;
+  const Spark__Connect__SQL *sql = spark__relation_sql(relation);
+  rpc->sql = sql ? sql->query : NULL;
+  if (!relation || relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE__NOT_SET)
+    return spark__error_not_set(error, "spark.connect.Relation", "RELTYPE_NOT_SET");
+  spark_translator translator;
+  memset(&translator, 0, sizeof translator);
+  trn_status status = spark__translator_init(&translator, rpc->session->session, rpc->session->catalog, error);
+  if (!status) status = spark__translate_relation(&translator, relation, out, error);
+  if (status) rpc->phase = phase_of_failure(sql);
+  return status;
+}
+
+static trn_status run_catalog(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Catalog *catalog,
+                              trn_error **error) {
+  spark_table table = {.arena = rpc->arena};
+  rpc->phase = SPARK_PHASE_ANALYSIS;
+  trn_status status = spark__catalog_run(rpc->session, rpc->arena, catalog, &table, error);
+  return status ? status : spark__execution_answer(execution, &table, error);
+}
+
+static trn_status run_show(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Relation *input,
+                           const spark_show *show, trn_error **error) {
+  trn_plan *plan = NULL;
+  trn_status status = spark__plan_relation(rpc, input, &plan, error);
+  return status ? status : spark__execution_run_show(execution, plan, show, error);
+}
+
+static trn_status run_relation(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Relation *relation,
+                               trn_error **error) {
+  switch (relation->rel_type_case) {
+    case SPARK__CONNECT__RELATION__REL_TYPE_CATALOG: return run_catalog(execution, rpc, relation->catalog, error);
+    case SPARK__CONNECT__RELATION__REL_TYPE_SHOW_STRING: {
+      const Spark__Connect__ShowString *from = relation->show_string;
+      const spark_show show = {.rows = from->num_rows, .truncate = from->truncate, .vertical = from->vertical};
+      return run_show(execution, rpc, from->input, &show, error);
+    }
+    case SPARK__CONNECT__RELATION__REL_TYPE_HTML_STRING: {
+      const Spark__Connect__HtmlString *from = relation->html_string;
+      const spark_show show = {.rows = from->num_rows, .truncate = from->truncate, .html = true};
+      return run_show(execution, rpc, from->input, &show, error);
+    }
+    default: break;
+  }
+  trn_plan *plan = NULL;
+  trn_status status = spark__plan_relation(rpc, relation, &plan, error);
+  return status ? status : spark__execution_run(execution, plan, error);
+}
+
+static trn_status run_plan(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Plan *plan,
+                           trn_error **error) {
+  switch (plan ? plan->op_type_case : SPARK__CONNECT__PLAN__OP_TYPE__NOT_SET) {
+    case SPARK__CONNECT__PLAN__OP_TYPE_ROOT: return run_relation(execution, rpc, plan->root, error);
+    case SPARK__CONNECT__PLAN__OP_TYPE_COMMAND: return spark__command_run(rpc, execution, plan->command, error);
+    case SPARK__CONNECT__PLAN__OP_TYPE_COMPRESSED_OPERATION: /* makes the client stop compressing */
+      return spark__error(error, TRN_UNIMPLEMENTED, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg",
+                          "compressed plans are not supported", NULL, NULL, NULL, NULL);
+    default: return spark__error_not_set(error, "spark.connect.Plan", "OPTYPE_NOT_SET");
+  }
+}
+
+trn_status spark__handle_execute(spark_rpc *rpc, ProtobufCMessage *message, trn_error **error) {
+  const Spark__Connect__ExecutePlanRequest *request = (const Spark__Connect__ExecutePlanRequest *)message;
+  trn_status status = spark__session_enter(rpc, SPARK_SESSION_KEY(request), true, error);
+  if (status) return status;
+  const char *id = request->_operation_id_case ? request->operation_id : NULL;
+  if (id && !*id) id = NULL;
+  if (id && !trn__uuid_is_valid(id)) return invalid_handle(error, TRN_INVALID_ARGUMENT, "INVALID_HANDLE.FORMAT", id);
+  spark_execution *execution = NULL;
+  status = spark__execution_create(rpc->session, id, &execution, error);
+  if (!status) status = copy_tags(execution, request, error);
+  if (!status) {
+    read_options(execution, request);
+    status = spark__session_add_execution(rpc->session, execution, error);
+  }
+  if (!status) {
+    spark__execution_attach(execution, rpc, 0);
+    /* From here on the outcome is the execution's: a call that reattaches gets it too. */
+    status = run_plan(execution, rpc, request->plan, error);
+    if (status) {
+      spark_failure *failure = spark__failure_create(status, *error, rpc->phase, rpc->sql);
+      spark__execution_finish(execution, status == TRN_CANCELLED ? SPARK_RUN_CANCELLED : SPARK_RUN_FAILED, failure);
+      status = TRN_OK;
+    }
+  }
+  spark__execution_unref(execution);
+  return status;
+}
+
+/* ---- ReattachExecute ---- */
+
+trn_status spark__handle_reattach(spark_rpc *rpc, ProtobufCMessage *message, trn_error **error) {
+  const Spark__Connect__ReattachExecuteRequest *request = (const Spark__Connect__ReattachExecuteRequest *)message;
+  trn_status status = spark__session_enter(rpc, SPARK_SESSION_KEY(request), false, error);
+  if (status) return status;
+  spark_execution *execution = spark__session_execution(rpc->session, request->operation_id);
+  if (!execution)
+    return invalid_handle(error, TRN_NOT_FOUND, "INVALID_HANDLE.OPERATION_NOT_FOUND", request->operation_id);
+  const char *last = request->_last_response_id_case ? request->last_response_id : NULL;
+  uint64_t after = 0;
+  if (!execution->is_reattachable) {
+    status = spark__error(error, TRN_FAILED_PRECONDITION, "INVALID_CURSOR.NOT_REATTACHABLE", NULL, NULL, NULL, NULL,
+                          NULL, NULL);
+  } else {
+    status = spark__execution_cursor(execution, last, &after, error);
+  }
+  if (!status) spark__execution_attach(execution, rpc, after);
+  spark__execution_unref(execution);
+  return status;
+}
+
+/* ---- ReleaseExecute ---- */
+
+trn_status spark__handle_release_execute(spark_rpc *rpc, ProtobufCMessage *message, trn_error **error) {
+  const Spark__Connect__ReleaseExecuteRequest *request = (const Spark__Connect__ReleaseExecuteRequest *)message;
+  trn_status status = spark__session_enter(rpc, SPARK_SESSION_KEY(request), false, error);
+  if (status) return status;
+  Spark__Connect__ReleaseExecuteResponse reply = SPARK__CONNECT__RELEASE_EXECUTE_RESPONSE__INIT;
+  reply.session_id = rpc->session->id;
+  reply.server_side_session_id = (char *)rpc->session->server_id;
+  spark_execution *execution = spark__session_execution(rpc->session, request->operation_id);
+  if (execution && !execution->is_reattachable)
+    status = spark__error(error, TRN_FAILED_PRECONDITION, "INVALID_CURSOR.NOT_REATTACHABLE", NULL, NULL, NULL, NULL,
+                          NULL, NULL);
+  if (execution && !status) {
+    if (request->release_case == SPARK__CONNECT__RELEASE_EXECUTE_REQUEST__RELEASE_RELEASE_ALL) {
+      spark__execution_interrupt(execution);
+      spark__session_remove_execution(rpc->session, execution);
+    } else if (request->release_case == SPARK__CONNECT__RELEASE_EXECUTE_REQUEST__RELEASE_RELEASE_UNTIL) {
+      spark__execution_release(execution, request->release_until->response_id);
+    }
+    reply._operation_id_case = SPARK__CONNECT__RELEASE_EXECUTE_RESPONSE___OPERATION_ID_OPERATION_ID;
+    reply.operation_id = request->operation_id;
+  }
+  if (!status) status = spark__rpc_reply(rpc, &reply.base, error);
+  spark__execution_unref(execution);
+  return status;
+}
