@@ -271,7 +271,9 @@ const char *spark__call_name(spark_builder *b) {
   const spark_call *call = b->call;
   const char *display = b->name ? b->name : b->function->display;
   trn_strbuf text = {0};
-  if (display && display[0] != '=') {
+  if (b->text) {
+    trn__strbuf_puts(&text, b->text);
+  } else if (display && display[0] != '=') {
     put_template(&text, display, call);
   } else {
     trn__strbuf_puts(&text, display ? display + 1 : b->function->name);

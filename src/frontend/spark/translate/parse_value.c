@@ -202,3 +202,8 @@ bool spark__zone_is_utc(const char *zone) {
     if (!strcmp(zone, names[i])) return true;
   return false;
 }
+
+bool spark__fixed_zone(const char *zone, int64_t *offset_us) {
+  *offset_us = 0;
+  return spark__zone_is_utc(zone) || zone_offset((cursor){zone, zone + strlen(zone)}, offset_us);
+}

@@ -32,7 +32,8 @@ typedef struct spark_builder {
   const spark_function *function;
   const trn_expr **args; /* coerced by the row's argument letters; `count` of them; a builder may replace them */
   size_t count;
-  const char *name; /* generated name; NULL: by the row's display */
+  const char *name; /* display of this call; NULL: the row's */
+  const char *text; /* the whole generated name; NULL: by display */
   trn_error **error;
 } spark_builder;
 typedef trn_status (*spark_build)(spark_builder *b, const trn_expr **out);
@@ -43,7 +44,7 @@ typedef trn_status (*spark_build)(spark_builder *b, const trn_expr **out);
  *   l bigint   m decimal   n numeric   o orderable   s string   t timestamp   T timestamp or timestamp_ntz   x string or
  *   binary   k array or map   A array   M map   R struct   y year-month interval   Y day-time interval
  * `result`: a letter as above (concrete ones), '1'..'9' the type of that argument, 'c' the common type, 'e' the element of
- * the first; NULL: the builder decides. `run`: "=..." native, "@..." engine, else a kernel; NULL: `build` runs. */
+ * the first; NULL: the builder decides. `run`: "=..." native, "@..." engine, else a kernel; with `build` it is whatever the builder takes. */
 struct spark_function {
   const char *name;
   const char *arguments;
@@ -74,13 +75,21 @@ bool spark__function_is_known(const char *name);
 
 /* ---- building (call.c) ---- */
 const trn_expr *spark__position_literal(spark_translator *t, trn_position position);
+/* A kernel call with the session zone (SPARK_ZONE) and the position (SPARK_POSITION) appended. */
+trn_expr *spark__kernel_with(spark_builder *b, const char *name, const trn_type *type, const trn_expr *const *args,
+                             size_t count, unsigned flags);
+/* An AGGREGATE node with the call's order keys and filter; `run` as in a row. */
+trn_expr *spark__aggregate(spark_builder *b, const char *run, const trn_type *type, bool nullable,
+                           const trn_expr *const *args, size_t count);
+/* Stores what is not NULL; else out of memory. */
+trn_status spark__gives(spark_builder *b, const trn_expr *expr, const trn_expr **out);
 const trn_expr *spark__zone_literal(spark_translator *t);
 /* Calls; nullable when an argument is. NULL: out of memory. `name` must be static or of the arena. */
 trn_expr *spark__native(spark_translator *t, const char *name, const trn_type *type, const trn_expr *const *args,
                         size_t count);
 trn_expr *spark__kernel(spark_translator *t, const char *name, const trn_type *type, const trn_expr *const *args,
                         size_t count);
-/* A kernel call with the position (and no zone) appended: "trn.add" with ANSI, "trn.add_wrap" without, "trn.add_try". */
+/* By mode: "trn.add" with the position when ANSI, "trn.add_wrap" when not, "trn.add_try" in rows with SPARK_TRY. */
 trn_expr *spark__moded(spark_builder *b, const char *stem, const trn_type *type, const trn_expr *const *args,
                        size_t count);
 bool spark__any_nullable(const trn_expr *const *args, size_t count);
@@ -150,6 +159,8 @@ bool spark__parse_date(const char *text, size_t size, int64_t *days);
 bool spark__parse_timestamp(const char *text, size_t size, int64_t *micros, int64_t *offset_us);
 bool spark__parse_time(const char *text, size_t size, int64_t *nanos, int *digits);
 bool spark__zone_is_utc(const char *zone);
+/* Whether the zone has one offset for ever, and which. */
+bool spark__fixed_zone(const char *zone, int64_t *offset_us);
 /* The literal cast exactly to `target`, or NULL when that cannot be said here. */
 const trn_expr *spark__fold_cast(spark_translator *t, const trn_expr *literal, const trn_type *target);
 /* Days since the epoch <-> civil date (proleptic Gregorian). */

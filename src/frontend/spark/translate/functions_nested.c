@@ -1,0 +1,234 @@
+/* Arrays, maps, structs: making them and taking them apart. */
+#include "frontend/spark/translate/values.h"
+
+static trn_status too_deep(spark_builder *b) {
+  return trn_error_set(b->error, TRN_RESOURCE_EXHAUSTED, NULL, "A type is nested deeper than TRN_TYPE_DEPTH_MAX (%d)",
+                       TRN_TYPE_DEPTH_MAX);
+}
+
+static trn_status build_array(spark_builder *b, const trn_expr **out) {
+  const trn_type *element = trn__type(TRN_TYPE_NULL);
+  trn_status status = b->count ? spark__coerce_common(b, 0, 1, &element) : TRN_OK;
+  if (status) return status;
+  if (spark__type_depth(element) >= TRN_TYPE_DEPTH_MAX) return too_deep(b);
+  const trn_type *type = trn__type_array(b->t->arena, element, spark__any_nullable(b->args, b->count));
+  if (!type) return trn__no_memory(b->error);
+  return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "make_array", type, false, b->args, b->count), out);
+}
+
+/* ---- structs ---- */
+static trn_status struct_of(spark_builder *b, const char *const *names, const trn_expr *const *values, size_t count,
+                            const trn_expr **out) {
+  trn_field *fields = TRN_NEW_N(b->t->arena, trn_field, count);
+  const trn_expr **args = TRN_NEW_N(b->t->arena, const trn_expr *, 2 * count);
+  if (!fields || !args) return trn__no_memory(b->error);
+  for (size_t i = 0; i < count; i++) {
+    if (spark__type_depth(values[i]->type) >= TRN_TYPE_DEPTH_MAX) return too_deep(b);
+    fields[i] = (trn_field){.name = names[i], .type = values[i]->type, .nullable = values[i]->nullable};
+    args[2 * i] = trn__expr_string(b->t->arena, names[i], strlen(names[i]));
+    args[2 * i + 1] = values[i];
+    if (!args[2 * i]) return trn__no_memory(b->error);
+  }
+  const trn_type *type = trn__type_struct(b->t->arena, fields, count);
+  if (!type) return trn__no_memory(b->error);
+  return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "named_struct", type, false, args, 2 * count), out);
+}
+
+/* struct(a, b + 1, c AS d): fields a, col2, d. */
+static trn_status build_struct(spark_builder *b, const trn_expr **out) {
+  const char **names = TRN_NEW_N(b->t->arena, const char *, b->count);
+  if (!names) return trn__no_memory(b->error);
+  for (size_t i = 0; i < b->count; i++) {
+    const spark_value *value = &b->call->args[i];
+    bool own = value->is_alias || value->is_attribute;
+    names[i] = own ? value->name : trn__arena_printf(b->t->arena, "col%zu", i + 1);
+    if (!names[i]) return trn__no_memory(b->error);
+  }
+  return struct_of(b, names, b->args, b->count, out);
+}
+
+static trn_status build_named_struct(spark_builder *b, const trn_expr **out) {
+  if (b->count % 2 || b->count == 0) {
+    char actual[32];
+    char *text = trn__arena_printf(b->t->arena, "%zu", b->count);
+    if (!text) return trn__no_memory(b->error);
+    strncpy(actual, text, sizeof actual - 1);
+    return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "WRONG_NUM_ARGS.WITHOUT_SUGGESTION", b->call->position,
+                        "functionName", "`named_struct`", "expectedNum", "2n (n > 0)", "actualNum", text, "docroot",
+                        "https://spark.apache.org/docs/latest", (char *)NULL);
+  }
+  size_t count = b->count / 2;
+  const char **names = TRN_NEW_N(b->t->arena, const char *, count);
+  const trn_expr **values = TRN_NEW_N(b->t->arena, const trn_expr *, count);
+  if (!names || !values) return trn__no_memory(b->error);
+  for (size_t i = 0; i < count; i++) {
+    const trn_expr *name = b->args[2 * i];
+    if (!spark__is_literal(name) || !spark__is_string(name->type))
+      return spark__mismatch(b, "DATATYPE_MISMATCH.CREATE_NAMED_STRUCT_WITHOUT_FOLDABLE_STRING", "inputExprs", "[]", (char *)NULL);
+    names[i] = name->u.literal.value.bytes.data;
+    values[i] = b->args[2 * i + 1];
+  }
+  return struct_of(b, names, values, count, out);
+}
+
+/* ---- maps ---- */
+static trn_status collect(spark_builder *b, size_t first, const trn_type **type, const trn_expr **array) {
+  trn_status status = spark__coerce_common(b, first, 2, type);
+  if (status) return status;
+  size_t count = b->count / 2;
+  const trn_expr **items = TRN_NEW_N(b->t->arena, const trn_expr *, count);
+  if (!items) return trn__no_memory(b->error);
+  for (size_t i = 0; i < count; i++) items[i] = b->args[2 * i + first];
+  if (spark__type_depth(*type) + 1 >= TRN_TYPE_DEPTH_MAX) return too_deep(b);
+  const trn_type *list = trn__type_array(b->t->arena, *type, spark__any_nullable(items, count));
+  *array = list ? trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "make_array", list, false, items, count) : NULL;
+  return *array ? TRN_OK : trn__no_memory(b->error);
+}
+
+static trn_status build_map(spark_builder *b, const trn_expr **out) {
+  if (b->count % 2) {
+    char *text = trn__arena_printf(b->t->arena, "%zu", b->count);
+    if (!text) return trn__no_memory(b->error);
+    return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "WRONG_NUM_ARGS.WITHOUT_SUGGESTION", b->call->position,
+                        "functionName", "`map`", "expectedNum", "2n (n > 0)", "actualNum", text, "docroot",
+                        "https://spark.apache.org/docs/latest", (char *)NULL);
+  }
+  const trn_type *key = trn__type(TRN_TYPE_NULL), *value = key;
+  const trn_expr *args[2];
+  trn_status status = collect(b, 0, &key, &args[0]);
+  if (!status) status = collect(b, 1, &value, &args[1]);
+  if (status) return status;
+  if (key->id == TRN_TYPE_MAP) return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_MAP_KEY_TYPE", "keyType", "\"MAP\"", (char *)NULL);
+  const trn_type *type = trn__type_map(b->t->arena, key, value, args[1]->type->fields[0].nullable);
+  return spark__gives(b, type ? spark__kernel_with(b, "trn.map_from_arrays", type, args, 2, SPARK_POSITION) : NULL, out);
+}
+
+/* ---- taking apart ---- */
+static trn_status build_size(spark_builder *b, const trn_expr **out) {
+  return spark__gives(b, spark__kernel(b->t, "trn.size", trn__type(TRN_TYPE_INT32), b->args, 1), out);
+}
+
+static trn_status element_of_map(spark_builder *b, const trn_expr **out) {
+  const trn_type *map = b->args[0]->type;
+  trn_status status = spark__coerce(b, 1, map->fields[0].type);
+  if (status) return status;
+  trn_expr *expr = spark__kernel(b->t, "trn.map_get", map->fields[1].type, b->args, 2);
+  if (expr) expr->nullable = true;
+  return spark__gives(b, expr, out);
+}
+
+static trn_status build_element_at(spark_builder *b, const trn_expr **out) {
+  const trn_type *type = b->args[0]->type;
+  bool is_try = b->function->flags & SPARK_TRY || !b->t->ansi;
+  if (type->id == TRN_TYPE_MAP) return element_of_map(b, out);
+  if (type->id != TRN_TYPE_ARRAY) return spark__unexpected_input(b, 0, "(\"ARRAY\" or \"MAP\")", type);
+  if (!trn__type_is_integer(b->args[1]->type) || b->args[1]->type->id == TRN_TYPE_INT64)
+    return spark__unexpected_input(b, 1, "\"INT\"", b->args[1]->type);
+  trn_status status = spark__coerce(b, 1, trn__type(TRN_TYPE_INT32));
+  if (status) return status;
+  trn_expr *expr = is_try ? spark__kernel(b->t, "trn.element_at_try", type->fields[0].type, b->args, 2)
+                          : spark__kernel_with(b, "trn.element_at", type->fields[0].type, b->args, 2, SPARK_POSITION);
+  if (expr) expr->nullable = expr->nullable || type->fields[0].nullable || is_try;
+  return spark__gives(b, expr, out);
+}
+
+static trn_status field_of(spark_builder *b, const trn_field *field, const trn_expr **out) {
+  const trn_expr *args[2] = {b->args[0], trn__expr_string(b->t->arena, field->name, strlen(field->name))};
+  b->name = trn__arena_printf(b->t->arena, "%s", b->call->args[0].name);
+  if (!args[1] || !b->name) return trn__no_memory(b->error);
+  b->text = trn__arena_printf(b->t->arena, "%s.%s", b->call->args[0].name, field->name);
+  if (!b->text) return trn__no_memory(b->error);
+  trn_expr *expr = spark__native(b->t, "get_field", field->type, args, 2);
+  if (expr) expr->nullable = b->args[0]->nullable || field->nullable;
+  return spark__gives(b, expr, out);
+}
+
+static bool same_field(const spark_translator *t, const char *a, const char *b) {
+  for (;; a++, b++) {
+    char x = *a, y = *b;
+    if (!t->case_sensitive) {
+      x = x >= 'A' && x <= 'Z' ? (char)(x - 'A' + 'a') : x;
+      y = y >= 'A' && y <= 'Z' ? (char)(y - 'A' + 'a') : y;
+    }
+    if (x != y) return false;
+    if (!x) return true;
+  }
+}
+
+static trn_status get_struct_field(spark_builder *b, const trn_expr **out) {
+  const trn_type *type = b->args[0]->type;
+  if (!spark__is_literal(b->args[1]) || !spark__is_string(b->args[1]->type))
+    return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_FIELD_TYPE", b->call->position, "extraction",
+                        b->call->args[1].name, (char *)NULL);
+  const char *wanted = b->args[1]->u.literal.value.bytes.data;
+  const trn_field *found = NULL;
+  for (uint32_t i = 0; i < type->field_count; i++) {
+    if (!same_field(b->t, type->fields[i].name, wanted)) continue;
+    if (found)
+      return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "AMBIGUOUS_REFERENCE_TO_FIELDS", b->call->position, "field",
+                          trn__arena_printf(b->t->arena, "`%s`", wanted), "count", "2", (char *)NULL);
+    found = &type->fields[i];
+  }
+  if (found) return field_of(b, found, out);
+  trn_strbuf names = {0};
+  for (uint32_t i = 0; i < type->field_count; i++)
+    trn__strbuf_printf(&names, "%s`%s`", i ? ", " : "", type->fields[i].name);
+  const char *list = spark__finish_text(b->t, &names), *field = trn__arena_printf(b->t->arena, "`%s`", wanted);
+  if (!list || !field) return trn__no_memory(b->error);
+  return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "FIELD_NOT_FOUND", b->call->position, "fieldName", field, "fields",
+                      list, (char *)NULL);
+}
+
+/* a[i], m[k], s.f: UnresolvedExtractValue. The row's name is not one that a client can send as a function. */
+static trn_status build_extract_value(spark_builder *b, const trn_expr **out) {
+  const trn_type *type = b->args[0]->type;
+  if (type->id == TRN_TYPE_STRUCT) return get_struct_field(b, out);
+  b->name = "$1[$2]";
+  if (type->id == TRN_TYPE_MAP) return element_of_map(b, out);
+  if (type->id == TRN_TYPE_ARRAY && type->fields[0].type->id == TRN_TYPE_STRUCT && spark__is_string(b->args[1]->type))
+    return spark__not_supported(b, "a field of an array of structs");
+  if (type->id != TRN_TYPE_ARRAY) {
+    const char *base = trn__arena_printf(b->t->arena, "\"%s\"", b->call->args[0].name), *other = spark__quoted_type(b->t, type);
+    if (!base || !other) return trn__no_memory(b->error);
+    return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_BASE_FIELD_TYPE", b->call->position, "base", base,
+                        "other", other, (char *)NULL);
+  }
+  if (!trn__type_is_integer(b->args[1]->type)) return spark__unexpected_input(b, 1, "\"INTEGRAL\"", b->args[1]->type);
+  trn_status status = spark__cast(b->t, b->args[1], trn__type(TRN_TYPE_INT32), SPARK_CAST_ANSI, b->call->position, &b->args[1],
+                                  b->error);
+  if (status) return status;
+  bool lenient = !b->t->ansi || b->function->run[0] == 'g';
+  trn_expr *expr = lenient ? spark__kernel(b->t, "trn.array_get_try", type->fields[0].type, b->args, 2)
+                           : spark__kernel_with(b, "trn.array_get", type->fields[0].type, b->args, 2, SPARK_POSITION);
+  if (expr) expr->nullable = expr->nullable || type->fields[0].nullable || lenient;
+  if (b->function->run[0] == 'g') b->name = NULL;
+  return spark__gives(b, expr, out);
+}
+
+static trn_status build_array_contains(spark_builder *b, const trn_expr **out) {
+  const trn_type *type = b->args[0]->type, *common = NULL;
+  if (type->id != TRN_TYPE_ARRAY) return spark__unexpected_input(b, 0, "\"ARRAY\"", type);
+  if (spark__wider_type(b->t, type->fields[0].type, b->args[1]->type, &common)) return trn__no_memory(b->error);
+  if (!common || !trn__type_same_shape(common, type->fields[0].type)) return spark__not_supported(b, "a value of another type");
+  trn_status status = spark__coerce(b, 1, common);
+  if (status) return status;
+  trn_expr *expr = spark__kernel(b->t, "trn.array_contains", trn__type(TRN_TYPE_BOOL), b->args, 2);
+  if (expr) expr->nullable = expr->nullable || type->fields[0].nullable;
+  return spark__gives(b, expr, out);
+}
+
+static const spark_function rows[] = {
+    {"array", "|a+", NULL, NULL, build_array, NULL, 0, 0},
+    {"struct", "|a+", NULL, NULL, build_struct, NULL, 0, 0},
+    {"named_struct", "|a+", NULL, NULL, build_named_struct, NULL, 0, 0},
+    {"map", "|a+", NULL, NULL, build_map, NULL, 0, 0},
+    {"size", "k", NULL, NULL, build_size, NULL, 0, 0},
+    {"cardinality", "k", NULL, NULL, build_size, NULL, 0, 0},
+    {"array_size", "A", NULL, NULL, build_size, NULL, 0, 0},
+    {"element_at", "aa", NULL, NULL, build_element_at, NULL, 0, 0},
+    {"try_element_at", "aa", NULL, NULL, build_element_at, NULL, SPARK_TRY | SPARK_NULLABLE, 0},
+    {"get", "Aa", NULL, "g", build_extract_value, NULL, SPARK_NULLABLE, 0},
+    {"array_contains", "aa", NULL, NULL, build_array_contains, NULL, 0, 0},
+    {"[]", "aa", NULL, "[", build_extract_value, "$1[$2]", SPARK_NO_NAMES, 0},
+};
+const spark_function_table spark__functions_nested = {rows, sizeof rows / sizeof rows[0]};
