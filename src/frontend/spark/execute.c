@@ -103,9 +103,8 @@ trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
 
 static trn_status run_catalog(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Catalog *catalog,
                               trn_error **error) {
-  spark_table table = {.arena = rpc->arena};
-  rpc->phase = SPARK_PHASE_ANALYSIS;
-  trn_status status = spark__catalog_run(rpc->session, rpc->arena, catalog, &table, error);
+  spark_table table;
+  trn_status status = spark__catalog_run(rpc, catalog, &table, error);
   return status ? status : spark__execution_answer(execution, &table, error);
 }
 

@@ -18,7 +18,7 @@
 #include "core/core.h"
 #include "frontend/spark/translate/translate.h"
 
-#define SPARK_VERSION "4.2.0"
+#define SPARK_CONNECT_VERSION "4.2.0"
 
 typedef struct spark_service spark_service;
 typedef struct spark_session spark_session;
@@ -272,12 +272,12 @@ trn_status spark__table_stream(const spark_table *table, ProtobufCBinaryData *ou
 spark_bytes *spark__empty_batch_ipc(const struct ArrowSchema *schema);
 
 /* ---- catalog_table.c: Relation.catalog ---- */
-/* Runs the operation and gives its rows. */
-trn_status spark__catalog_run(spark_session *session, trn_arena *arena, const Spark__Connect__Catalog *catalog,
-                              spark_table *out, trn_error **error);
-/* Only the columns. UNIMPLEMENTED names the operation. */
-trn_status spark__catalog_columns(const Spark__Connect__Catalog *catalog, const trn_field **fields, size_t *count,
-                                  trn_error **error);
+/* Runs the operation and gives its rows, in rpc->arena. */
+trn_status spark__catalog_run(spark_rpc *rpc, const Spark__Connect__Catalog *catalog, spark_table *out,
+                              trn_error **error);
+/* Only the columns. CONNECT_INVALID_PLAN names an operation that is not served. */
+trn_status spark__catalog_columns(trn_arena *arena, const Spark__Connect__Catalog *catalog, const trn_field **fields,
+                                  size_t *count, trn_error **error);
 
 /* ---- show.c ---- */
 typedef struct spark_show {

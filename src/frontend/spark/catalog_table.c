@@ -1,0 +1,427 @@
+/* Relation.catalog: spark.catalog.* . There is one catalog with one database and no tables yet; what lives in a session are
+ * temporary views. Columns as Spark 4.2 returns them: clients read them by position. */
+#include <strings.h>
+
+#include "frontend/spark/service.h"
+
+typedef struct catalog_run {
+  spark_rpc *rpc;
+  spark_session *session;
+  trn_arena *arena;
+  spark_table *table;
+  trn_error **error;
+} catalog_run;
+
+/* ---- columns: "name:type, ..."; type s text, b boolean, a array of texts; '!' not nullable ---- */
+
+static trn_status make_columns(trn_arena *arena, const char *spec, const trn_field **out, size_t *count) {
+  size_t most = 1;
+  for (const char *at = spec; *at; at++) most += *at == ' ';
+  trn_field *fields = TRN_NEW_N(arena, trn_field, most);
+  if (!fields) return TRN_RESOURCE_EXHAUSTED;
+  *count = 0;
+  while (*spec) {
+    size_t name = strcspn(spec, ":");
+    trn_field *field = &fields[(*count)++];
+    char type = spec[name + 1];
+    field->name = trn__arena_str(arena, spec, name);
+    field->nullable = spec[name + 2] != '!';
+    field->type = type == 'b'   ? trn__type(TRN_TYPE_BOOL)
+                  : type == 'a' ? trn__type_array(arena, trn__type(TRN_TYPE_STRING), true)
+                                : trn__type(TRN_TYPE_STRING);
+    if (!field->name || !field->type) return TRN_RESOURCE_EXHAUSTED;
+    spec += strcspn(spec, " ");
+    spec += strspn(spec, " ");
+  }
+  *out = fields;
+  return TRN_OK;
+}
+
+/* ---- helpers ---- */
+
+/* Spark's patterns: '*' anything, '|' alternatives, letters of either case. */
+static bool matches_one(const char *pattern, size_t size, const char *text) {
+  size_t star = SIZE_MAX, mark = 0, at = 0, i = 0, length = strlen(text);
+  while (i < length) {
+    if (at < size && pattern[at] == '*') {
+      star = at++;
+      mark = i;
+    } else if (at < size && strncasecmp(&pattern[at], &text[i], 1) == 0) {
+      at++;
+      i++;
+    } else if (star != SIZE_MAX) {
+      at = star + 1;
+      i = ++mark;
+    } else {
+      return false;
+    }
+  }
+  while (at < size && pattern[at] == '*') at++;
+  return at == size;
+}
+
+static bool matches(const char *pattern, const char *text) {
+  if (!pattern) return true;
+  for (;;) {
+    size_t size = strcspn(pattern, "|");
+    if (matches_one(pattern, size, text)) return true;
+    if (!pattern[size]) return false;
+    pattern += size + 1;
+  }
+}
+
+static char *quoted(trn_arena *arena, const char *name) {
+  return trn__arena_printf(arena, "`%s`", name);
+}
+
+static trn_status not_found(catalog_run *run, const char *condition, const char *key, const char *name) {
+  char *text = quoted(run->arena, name);
+  if (!text) return trn__no_memory(run->error);
+  static const char path[] = "[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]";
+  bool is_table = strcmp(condition, "TABLE_OR_VIEW_NOT_FOUND") == 0;
+  return spark__error(run->error, TRN_NOT_FOUND, condition, key, text, is_table ? "searchPath" : NULL,
+                      is_table ? path : NULL, NULL, NULL);
+}
+
+static bool is_database(const char *name) {
+  return strcasecmp(name, "default") == 0 || strcasecmp(name, "spark_catalog.default") == 0 ||
+         strcasecmp(name, "global_temp") == 0;
+}
+
+static trn_status check_database(catalog_run *run, const char *name) {
+  if (is_database(name)) return TRN_OK;
+  char *text = trn__arena_printf(run->arena, "`spark_catalog`.`%s`", name);
+  if (!text) return trn__no_memory(run->error);
+  return spark__error(run->error, TRN_NOT_FOUND, "SCHEMA_NOT_FOUND", "schemaName", text, NULL, NULL, NULL, NULL);
+}
+
+/* The view's own name out of what a client may write: backticks off. */
+static const char *plain_name(catalog_run *run, const char *name) {
+  size_t size = strlen(name);
+  if (size < 2 || name[0] != '`' || name[size - 1] != '`' || memchr(name + 1, '`', size - 2)) return name;
+  const char *copy = trn__arena_str(run->arena, name + 1, size - 2);
+  return copy ? copy : name;
+}
+
+static bool has_view(catalog_run *run, const char *name, const char *db) {
+  if (!db || !*db) return spark__session_has_view(run->session, plain_name(run, name));
+  if (strcasecmp(db, "global_temp") != 0) return false;
+  char *full = trn__arena_printf(run->arena, "global_temp.%s", plain_name(run, name));
+  return full && spark__session_has_view(run->session, full);
+}
+
+static trn_status one_cell(catalog_run *run, spark_cell value) {
+  spark_cell *cell = spark__table_add(run->table);
+  if (!cell) return trn__no_memory(run->error);
+  cell[0] = value;
+  return TRN_OK;
+}
+
+/* ---- databases and catalogs ---- */
+
+static trn_status current_database(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  (void)catalog;
+  return one_cell(run, spark__cell_text("default"));
+}
+
+static trn_status current_catalog(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  (void)catalog;
+  return one_cell(run, spark__cell_text("spark_catalog"));
+}
+
+static trn_status set_current_database(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  return check_database(run, catalog->set_current_database->db_name);
+}
+
+static trn_status set_current_catalog(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const char *name = catalog->set_current_catalog->catalog_name;
+  if (strcasecmp(name, "spark_catalog") == 0) return TRN_OK;
+  char *text = quoted(run->arena, name), *config = trn__arena_printf(run->arena, "\"spark.sql.catalog.%s\"", name);
+  if (!text || !config) return trn__no_memory(run->error);
+  return spark__error(run->error, TRN_NOT_FOUND, "CATALOG_NOT_FOUND", "catalogName", text, "config", config, NULL,
+                      NULL);
+}
+
+static trn_status add_database(catalog_run *run) {
+  char *warehouse = NULL;
+  spark__config_get(run->session, "spark.sql.warehouse.dir", &warehouse);
+  char *location = warehouse ? trn__arena_strdup(run->arena, warehouse) : NULL;
+  spark_cell *cell = spark__table_add(run->table);
+  free(warehouse);
+  if (!cell) return trn__no_memory(run->error);
+  cell[0] = spark__cell_text("default");
+  cell[1] = spark__cell_text("spark_catalog");
+  cell[2] = spark__cell_text("default database");
+  cell[3] = spark__cell_text(location);
+  return TRN_OK;
+}
+
+static trn_status list_databases(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__ListDatabases *list = catalog->list_databases;
+  return matches(list->_pattern_case ? list->pattern : NULL, "default") ? add_database(run) : TRN_OK;
+}
+
+static trn_status get_database(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  trn_status status = check_database(run, catalog->get_database->db_name);
+  return status ? status : add_database(run);
+}
+
+static trn_status database_exists(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  return one_cell(run, spark__cell_bool(is_database(catalog->database_exists->db_name)));
+}
+
+static trn_status list_catalogs(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__ListCatalogs *list = catalog->list_catalogs;
+  if (!matches(list->_pattern_case ? list->pattern : NULL, "spark_catalog")) return TRN_OK;
+  return one_cell(run, spark__cell_text("spark_catalog"));
+}
+
+/* ---- views ---- */
+
+/* name, catalog, namespace, description, tableType, isTemporary */
+static trn_status add_view(catalog_run *run, const char *name) {
+  static const char *const global_namespace[] = {"global_temp"};
+  static const char prefix[] = "global_temp.";
+  bool is_global = strncmp(name, prefix, sizeof prefix - 1) == 0;
+  char *copy = trn__arena_strdup(run->arena, is_global ? name + sizeof prefix - 1 : name);
+  spark_cell *cell = copy ? spark__table_add(run->table) : NULL;
+  if (!cell) return trn__no_memory(run->error);
+  cell[0] = spark__cell_text(copy);
+  cell[2] = (spark_cell){.items = global_namespace, .item_count = is_global};
+  cell[4] = spark__cell_text("TEMPORARY");
+  cell[5] = spark__cell_bool(true);
+  return TRN_OK;
+}
+
+/* Temporary views are listed with every database; global ones with theirs only. */
+static trn_status list_views_of(catalog_run *run, const char *db, const char *pattern) {
+  trn_status status = db && *db ? check_database(run, db) : TRN_OK;
+  if (status) return status;
+  trn_vec names = {0};
+  bool global = db && strcasecmp(db, "global_temp") == 0;
+  if (!spark__session_views(run->session, &names)) status = trn__no_memory(run->error);
+  for (size_t i = 0; i < names.count; i++) {
+    char *name = names.items[i];
+    bool is_global = strncmp(name, "global_temp.", 12) == 0;
+    if (!status && (global || !is_global) && matches(pattern, is_global ? name + 12 : name))
+      status = add_view(run, name);
+    free(name);
+  }
+  trn__vec_finish(&names);
+  return status;
+}
+
+static trn_status list_tables(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__ListTables *list = catalog->list_tables;
+  return list_views_of(run, list->_db_name_case ? list->db_name : NULL, list->_pattern_case ? list->pattern : NULL);
+}
+
+static trn_status list_views(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__ListViews *list = catalog->list_views;
+  return list_views_of(run, list->_db_name_case ? list->db_name : NULL, list->_pattern_case ? list->pattern : NULL);
+}
+
+static trn_status get_table(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__GetTable *get = catalog->get_table;
+  const char *db = get->_db_name_case ? get->db_name : NULL;
+  if (!has_view(run, get->table_name, db))
+    return not_found(run, "TABLE_OR_VIEW_NOT_FOUND", "relationName", get->table_name);
+  return add_view(run, plain_name(run, get->table_name));
+}
+
+static trn_status table_exists(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__TableExists *ask = catalog->table_exists;
+  return one_cell(run, spark__cell_bool(has_view(run, ask->table_name, ask->_db_name_case ? ask->db_name : NULL)));
+}
+
+static trn_status function_exists(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  return one_cell(run, spark__cell_bool(spark__function_exists(catalog->function_exists->function_name)));
+}
+
+static trn_status list_columns(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__ListColumns *list = catalog->list_columns;
+  Spark__Connect__Read__NamedTable named = SPARK__CONNECT__READ__NAMED_TABLE__INIT;
+  Spark__Connect__Read read = SPARK__CONNECT__READ__INIT;
+  Spark__Connect__Relation relation = SPARK__CONNECT__RELATION__INIT;
+  trn_plan *plan = NULL;
+  named.unparsed_identifier = list->table_name;
+  read.read_type_case = SPARK__CONNECT__READ__READ_TYPE_NAMED_TABLE;
+  read.named_table = &named;
+  relation.rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_READ;
+  relation.read = &read;
+  trn_status status = spark__plan_relation(run->rpc, &relation, &plan, run->error);
+  for (uint32_t i = 0; !status && i < plan->field_count; i++) {
+    trn_strbuf type = {0};
+    spark__type_simple(&type, plan->fields[i].type);
+    spark_cell *cell = type.failed ? NULL : spark__table_add(run->table);
+    char *name = trn__arena_strdup(run->arena, plan->fields[i].name);
+    char *text = trn__arena_strdup(run->arena, type.data ? type.data : "");
+    trn__strbuf_finish(&type);
+    if (!cell || !name || !text) {
+      status = trn__no_memory(run->error);
+      break;
+    }
+    cell[0] = spark__cell_text(name);
+    cell[2] = spark__cell_text(text);
+    cell[3] = spark__cell_bool(plan->fields[i].nullable);
+    cell[4] = cell[5] = cell[6] = spark__cell_bool(false);
+  }
+  trn_plan_unref(plan);
+  return status;
+}
+
+static trn_status drop_temp_view(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const char *name = plain_name(run, catalog->drop_temp_view->view_name);
+  return one_cell(run, spark__cell_bool(spark__session_drop_view(run->session, name, false)));
+}
+
+static trn_status drop_global_temp_view(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const char *name = plain_name(run, catalog->drop_global_temp_view->view_name);
+  return one_cell(run, spark__cell_bool(spark__session_drop_view(run->session, name, true)));
+}
+
+static trn_status drop_view(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__DropView *drop = catalog->drop_view;
+  bool dropped = spark__session_drop_view(run->session, plain_name(run, drop->view_name), false);
+  return dropped || drop->if_exists ? TRN_OK : not_found(run, "VIEW_NOT_FOUND", "relationName", drop->view_name);
+}
+
+static trn_status drop_table(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__DropTable *drop = catalog->drop_table;
+  return drop->if_exists ? TRN_OK : not_found(run, "TABLE_OR_VIEW_NOT_FOUND", "relationName", drop->table_name);
+}
+
+/* ---- caching: remembered, so that isCached tells what was asked for; the engine decides what it keeps ---- */
+
+/* The key of a cached view among the session's storage levels. NULL: out of memory. */
+static char *cache_key(catalog_run *run, const char *name) {
+  char *key = trn__arena_printf(run->arena, "view %s", plain_name(run, name));
+  for (char *c = key; c && *c; c++)
+    if (*c >= 'A' && *c <= 'Z') *c = (char)(*c + 32);
+  return key;
+}
+
+static trn_status with_view(catalog_run *run, const char *name, char **key) {
+  if (!has_view(run, name, NULL)) return not_found(run, "TABLE_OR_VIEW_NOT_FOUND", "relationName", name);
+  *key = cache_key(run, name);
+  return *key ? TRN_OK : trn__no_memory(run->error);
+}
+
+static trn_status is_cached(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  char *key;
+  trn_status status = with_view(run, catalog->is_cached->table_name, &key);
+  if (status) return status;
+  pthread_mutex_lock(&run->session->mutex);
+  bool cached = trn__map_get(run->session->storage, key, strlen(key)) != NULL;
+  pthread_mutex_unlock(&run->session->mutex);
+  return one_cell(run, spark__cell_bool(cached));
+}
+
+static trn_status cache_table(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  char *key;
+  trn_status status = with_view(run, catalog->cache_table->table_name, &key);
+  if (status) return status;
+  pthread_mutex_lock(&run->session->mutex);
+  bool stored = trn__map_set(run->session->storage, key, strlen(key), run->session, NULL);
+  pthread_mutex_unlock(&run->session->mutex);
+  return stored ? TRN_OK : trn__no_memory(run->error);
+}
+
+static trn_status uncache_table(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  char *key;
+  trn_status status = with_view(run, catalog->uncache_table->table_name, &key);
+  if (status) return status;
+  pthread_mutex_lock(&run->session->mutex);
+  trn__map_remove(run->session->storage, key, strlen(key));
+  pthread_mutex_unlock(&run->session->mutex);
+  return TRN_OK;
+}
+
+static trn_status clear_cache(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  (void)catalog;
+  trn_map *empty = trn__map_create();
+  if (!empty) return trn__no_memory(run->error);
+  pthread_mutex_lock(&run->session->mutex);
+  trn_map *old = run->session->storage;
+  run->session->storage = empty;
+  pthread_mutex_unlock(&run->session->mutex);
+  trn__map_destroy(old, NULL);
+  return TRN_OK;
+}
+
+static trn_status refresh_table(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  char *key;
+  return with_view(run, catalog->refresh_table->table_name, &key);
+}
+
+static trn_status nothing(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  (void)run;
+  (void)catalog;
+  return TRN_OK;
+}
+
+/* ---- the table of operations ---- */
+
+#define TABLE_COLUMNS "name:s catalog:s namespace:a description:s tableType:s isTemporary:b!"
+#define FUNCTION_COLUMNS "name:s catalog:s namespace:a description:s className:s isTemporary:b!"
+#define CASE(name) SPARK__CONNECT__CATALOG__CAT_TYPE_##name
+
+static const struct {
+  Spark__Connect__Catalog__CatTypeCase which;
+  const char *columns;
+  trn_status (*run)(catalog_run *run, const Spark__Connect__Catalog *catalog); /* NULL: not yet */
+} operations[] = {
+    {CASE(CURRENT_DATABASE), "value:s", current_database},
+    {CASE(SET_CURRENT_DATABASE), "value:s!", set_current_database},
+    {CASE(LIST_DATABASES), "name:s catalog:s description:s locationUri:s", list_databases},
+    {CASE(LIST_TABLES), TABLE_COLUMNS, list_tables},
+    {CASE(LIST_FUNCTIONS), FUNCTION_COLUMNS, NULL},
+    {CASE(LIST_COLUMNS), "name:s description:s dataType:s nullable:b! isPartition:b! isBucket:b! isCluster:b!",
+     list_columns},
+    {CASE(GET_DATABASE), "name:s catalog:s description:s locationUri:s", get_database},
+    {CASE(GET_TABLE), TABLE_COLUMNS, get_table},
+    {CASE(GET_FUNCTION), FUNCTION_COLUMNS, NULL},
+    {CASE(DATABASE_EXISTS), "value:b!", database_exists},
+    {CASE(TABLE_EXISTS), "value:b!", table_exists},
+    {CASE(FUNCTION_EXISTS), "value:b!", function_exists},
+    {CASE(DROP_TEMP_VIEW), "value:b!", drop_temp_view},
+    {CASE(DROP_GLOBAL_TEMP_VIEW), "value:b!", drop_global_temp_view},
+    {CASE(IS_CACHED), "value:b!", is_cached},
+    {CASE(CACHE_TABLE), "value:s!", cache_table},
+    {CASE(UNCACHE_TABLE), "value:s!", uncache_table},
+    {CASE(CLEAR_CACHE), "value:s!", clear_cache},
+    {CASE(REFRESH_TABLE), "value:s!", refresh_table},
+    {CASE(REFRESH_BY_PATH), "value:s!", nothing},
+    {CASE(CURRENT_CATALOG), "value:s", current_catalog},
+    {CASE(SET_CURRENT_CATALOG), "value:s!", set_current_catalog},
+    {CASE(LIST_CATALOGS), "name:s description:s", list_catalogs},
+    {CASE(DROP_TABLE), "value:s!", drop_table},
+    {CASE(DROP_VIEW), "value:s!", drop_view},
+    {CASE(LIST_VIEWS), TABLE_COLUMNS, list_views},
+};
+
+/* The row of an operation that is served; NULL: none. */
+static int find_operation(const Spark__Connect__Catalog *catalog) {
+  for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+    if (operations[i].which == catalog->cat_type_case && operations[i].run) return (int)i;
+  return -1;
+}
+
+trn_status spark__catalog_columns(trn_arena *arena, const Spark__Connect__Catalog *catalog, const trn_field **fields,
+                                  size_t *count, trn_error **error) {
+  int index = find_operation(catalog);
+  if (index < 0 && catalog->cat_type_case == SPARK__CONNECT__CATALOG__CAT_TYPE__NOT_SET)
+    return spark__error_not_set(error, "spark.connect.Catalog", "CATTYPE_NOT_SET");
+  if (index < 0) return spark__error_not_supported(error, &catalog->base, (int)catalog->cat_type_case);
+  return make_columns(arena, operations[index].columns, fields, count) ? trn__no_memory(error) : TRN_OK;
+}
+
+trn_status spark__catalog_run(spark_rpc *rpc, const Spark__Connect__Catalog *catalog, spark_table *out,
+                              trn_error **error) {
+  *out = (spark_table){.arena = rpc->arena};
+  trn_status status = spark__catalog_columns(rpc->arena, catalog, &out->fields, &out->column_count, error);
+  if (status) return status;
+  rpc->phase = SPARK_PHASE_ANALYSIS;
+  catalog_run run = {rpc, rpc->session, rpc->arena, out, error};
+  return operations[find_operation(catalog)].run(&run, catalog);
+}

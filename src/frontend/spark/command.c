@@ -1,0 +1,254 @@
+/* Commands: spark.sql, temporary views, and the refusal of the others by name. */
+#include "frontend/spark/service.h"
+#include "frontend/spark/sql/sql.h"
+
+/* ---- answers ---- */
+
+static trn_status finish(spark_execution *execution) {
+  spark__execution_finish(execution, SPARK_RUN_SUCCEEDED, NULL);
+  return TRN_OK;
+}
+
+static trn_status answer(spark_execution *execution, Spark__Connect__ExecutePlanResponse *response,
+                         trn_error **error) {
+  if (spark__execution_append(execution, response)) return trn__no_memory(error);
+  return finish(execution);
+}
+
+/* The relation that the client runs next. */
+static trn_status answer_sql(spark_execution *execution, Spark__Connect__Relation *relation, trn_error **error) {
+  Spark__Connect__ExecutePlanResponse response = SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__INIT;
+  Spark__Connect__ExecutePlanResponse__SqlCommandResult result =
+      SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__SQL_COMMAND_RESULT__INIT;
+  result.relation = relation;
+  response.response_type_case = SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__RESPONSE_TYPE_SQL_COMMAND_RESULT;
+  response.sql_command_result = &result;
+  return answer(execution, &response, error);
+}
+
+/* The rows of a command that has run already, as a local relation. */
+static trn_status answer_table(spark_execution *execution, const spark_table *table, trn_error **error) {
+  Spark__Connect__LocalRelation local;
+  Spark__Connect__Relation relation = SPARK__CONNECT__RELATION__INIT;
+  spark__connect__local_relation__init(&local);
+  local._data_case = SPARK__CONNECT__LOCAL_RELATION___DATA_DATA;
+  if (spark__table_stream(table, &local.data)) return trn__no_memory(error);
+  relation.rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_LOCAL_RELATION;
+  relation.local_relation = &local;
+  return answer_sql(execution, &relation, error);
+}
+
+/* ---- SET, RESET ---- */
+
+typedef struct set_rows {
+  spark_table *table;
+  trn_status status;
+} set_rows;
+
+static trn_status add_setting(spark_table *table, const char *key, const char *value) {
+  char *name = trn__arena_strdup(table->arena, key), *text = trn__arena_strdup(table->arena, value);
+  spark_cell *cell = name && text ? spark__table_add(table) : NULL;
+  if (!cell) return TRN_RESOURCE_EXHAUSTED;
+  cell[0] = spark__cell_text(name);
+  cell[1] = spark__cell_text(text);
+  return TRN_OK;
+}
+
+static void add_each_setting(void *user, const char *key, const char *value) {
+  set_rows *rows = user;
+  if (!rows->status) rows->status = add_setting(rows->table, key, value);
+}
+
+static trn_status show_setting(spark_rpc *rpc, spark_table *table, const char *key) {
+  char *value = NULL;
+  spark__config_get(rpc->session, key, &value);
+  trn_status status = add_setting(table, key, value ? value : "<undefined>");
+  free(value);
+  return status;
+}
+
+static trn_status run_set(spark_rpc *rpc, spark_execution *execution, const spark_sql_statement *statement,
+                          trn_error **error) {
+  static const trn_field columns[] = {{"key", NULL, false, NULL}, {"value", NULL, false, NULL}};
+  trn_field *fields = trn__arena_copy(rpc->arena, columns, sizeof columns);
+  if (!fields) return trn__no_memory(error);
+  fields[0].type = fields[1].type = trn__type(TRN_TYPE_STRING);
+  spark_table table = {.arena = rpc->arena, .fields = fields, .column_count = 2};
+  set_rows rows = {&table, TRN_OK};
+  if (!statement->set_count) {
+    trn_status status = trn_session_each(rpc->session->session, add_each_setting, &rows);
+    if (status || rows.status) return trn__no_memory(error);
+  }
+  for (size_t i = 0; i < statement->set_count; i++) {
+    const trn_kv *entry = &statement->set[i];
+    trn_status status = entry->value ? spark__config_set(rpc->session, entry->key, entry->value, NULL, error) : TRN_OK;
+    if (status) return status;
+    if (entry->value ? add_setting(&table, entry->key, entry->value) : show_setting(rpc, &table, entry->key))
+      return trn__no_memory(error);
+  }
+  return answer_table(execution, &table, error);
+}
+
+typedef struct reset_keys {
+  trn_vec keys;
+  bool failed;
+} reset_keys;
+
+static void collect_key(void *user, const char *key, const char *value) {
+  reset_keys *reset = user;
+  (void)value;
+  char *copy = strdup(key);
+  if (copy && trn__vec_push(&reset->keys, copy)) return;
+  free(copy);
+  reset->failed = true;
+}
+
+static trn_status run_reset(spark_rpc *rpc, spark_execution *execution, const spark_sql_statement *statement,
+                            trn_error **error) {
+  reset_keys reset = {0};
+  trn_status status = TRN_OK;
+  for (size_t i = 0; i < statement->set_count && !status; i++)
+    status = spark__config_unset(rpc->session, statement->set[i].key, error);
+  if (!statement->set_count) status = trn_session_each(rpc->session->session, collect_key, &reset);
+  if (reset.failed) status = trn__no_memory(error);
+  for (size_t i = 0; i < reset.keys.count; i++) {
+    if (!status) status = trn_session_set(rpc->session->session, reset.keys.items[i], NULL);
+    free(reset.keys.items[i]);
+  }
+  trn__vec_finish(&reset.keys);
+  const spark_table table = {.arena = rpc->arena};
+  return status ? status : answer_table(execution, &table, error);
+}
+
+/* ---- views ---- */
+
+static trn_status create_view(spark_rpc *rpc, const Spark__Connect__CreateDataFrameViewCommand *view,
+                              trn_error **error) {
+  trn_plan *plan = NULL;
+  /* Analysed at once, as in Spark: a wrong query fails here, not when the view is used. */
+  trn_status status = spark__plan_relation(rpc, view->input, &plan, error);
+  trn_plan_unref(plan);
+  if (status) return status;
+  char **parts;
+  size_t count;
+  rpc->phase = SPARK_PHASE_PARSE;
+  rpc->sql = view->name;
+  status = spark__sql_parse_multipart_identifier(rpc->arena, view->name, strlen(view->name), NULL, &parts, &count, error);
+  if (status) return status;
+  rpc->phase = SPARK_PHASE_ANALYSIS;
+  if (count != 1)
+    return spark__error(error, TRN_INVALID_ARGUMENT, "TEMP_VIEW_NAME_TOO_MANY_NAME_PARTS", "actualName", view->name, NULL,
+                        NULL, NULL, NULL);
+  return spark__session_set_view(rpc->session, parts[0], view->is_global, view->input, view->replace, error);
+}
+
+/* ---- spark.sql ---- */
+
+/* 3.5 clients send the text in the command itself. */
+static Spark__Connect__Relation *input_of(spark_rpc *rpc, Spark__Connect__SqlCommand *command) {
+  if (command->input) return command->input;
+  Spark__Connect__Relation *relation = TRN_NEW(rpc->arena, Spark__Connect__Relation);
+  Spark__Connect__SQL *sql = relation ? TRN_NEW(rpc->arena, Spark__Connect__SQL) : NULL;
+  if (!sql) return NULL;
+  spark__connect__relation__init(relation);
+  spark__connect__sql__init(sql);
+  sql->query = command->sql;
+  /* The entries of both maps have the same fields in the same places. */
+  sql->n_args = command->n_args;
+  sql->args = (Spark__Connect__SQL__ArgsEntry **)command->args;
+  for (size_t i = 0; i < sql->n_args; i++) sql->args[i]->base.descriptor = &spark__connect__sql__args_entry__descriptor;
+  sql->n_pos_args = command->n_pos_args;
+  sql->pos_args = command->pos_args;
+  sql->n_named_arguments = command->n_named_arguments;
+  sql->named_arguments = (Spark__Connect__SQL__NamedArgumentsEntry **)command->named_arguments;
+  for (size_t i = 0; i < sql->n_named_arguments; i++)
+    sql->named_arguments[i]->base.descriptor = &spark__connect__sql__named_arguments_entry__descriptor;
+  sql->n_pos_arguments = command->n_pos_arguments;
+  sql->pos_arguments = command->pos_arguments;
+  relation->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_SQL;
+  relation->sql = sql;
+  return relation;
+}
+
+static spark_sql_options sql_options(spark_session *session) {
+  return (spark_sql_options){
+      .double_quoted_identifiers = spark__config_bool(session, "spark.sql.ansi.doubleQuotedIdentifiers") &&
+                                   spark__config_bool(session, "spark.sql.ansi.enabled"),
+      .legacy_setops_precedence = spark__config_bool(session, "spark.sql.legacy.setopsPrecedence.enabled"),
+      .exponent_as_decimal = spark__config_bool(session, "spark.sql.legacy.exponentLiteralAsDecimal.enabled")};
+}
+
+/* A statement that runs now. */
+static trn_status run_statement(spark_rpc *rpc, spark_execution *execution, const spark_sql_statement *statement,
+                                trn_error **error) {
+  if (statement->kind == SPARK_SQL_SET) return run_set(rpc, execution, statement, error);
+  if (statement->kind == SPARK_SQL_RESET) return run_reset(rpc, execution, statement, error);
+  trn_status status;
+  const char *sql = rpc->sql; /* positions in a view's query are positions in this text */
+  if (statement->command && statement->command->command_type_case ==
+                                SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW) {
+    status = create_view(rpc, statement->command->create_dataframe_view, error);
+  } else if (statement->command) {
+    status = spark__error_not_supported(error, &statement->command->base, (int)statement->command->command_type_case);
+  } else {
+    spark_table rows; /* SQL's forms of these give none */
+    status = spark__catalog_run(rpc, statement->relation->catalog, &rows, error);
+  }
+  rpc->sql = sql;
+  const spark_table table = {.arena = rpc->arena};
+  return status ? status : answer_table(execution, &table, error);
+}
+
+static trn_status run_sql(spark_rpc *rpc, spark_execution *execution, Spark__Connect__SqlCommand *command,
+                          trn_error **error) {
+  Spark__Connect__Relation *input = input_of(rpc, command);
+  if (!input) return trn__no_memory(error);
+  const Spark__Connect__SQL *sql = spark__relation_sql(input);
+  if (!sql)
+    return spark__error(error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.ASSERTION_FAILURE", "message",
+                        "a SQL command without a SQL text", NULL, NULL, NULL, NULL);
+  spark_sql_statement statement;
+  const spark_sql_options options = sql_options(rpc->session);
+  rpc->phase = SPARK_PHASE_PARSE;
+  rpc->sql = sql->query;
+  trn_status status =
+      spark__sql_parse_statement(rpc->arena, sql->query, strlen(sql->query), &options, &statement, error);
+  if (status) return status;
+  rpc->phase = SPARK_PHASE_ANALYSIS;
+  if (statement.kind != SPARK_SQL_QUERY) return run_statement(rpc, execution, &statement, error);
+  trn_plan *plan = NULL; /* analysed at once: spark.sql fails, not the first action */
+  status = spark__plan_relation(rpc, input, &plan, error);
+  trn_plan_unref(plan);
+  return status ? status : answer_sql(execution, input, error);
+}
+
+/* ---- which command ---- */
+
+static trn_status get_resources(spark_execution *execution, trn_error **error) {
+  Spark__Connect__ExecutePlanResponse response = SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__INIT;
+  Spark__Connect__GetResourcesCommandResult result = SPARK__CONNECT__GET_RESOURCES_COMMAND_RESULT__INIT;
+  response.response_type_case = SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__RESPONSE_TYPE_GET_RESOURCES_COMMAND_RESULT;
+  response.get_resources_command_result = &result;
+  return answer(execution, &response, error);
+}
+
+trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Command *command,
+                              trn_error **error) {
+  switch (command->command_type_case) {
+    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_SQL_COMMAND:
+      return run_sql(rpc, execution, command->sql_command, error);
+    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW: {
+      trn_status status = create_view(rpc, command->create_dataframe_view, error);
+      return status ? status : finish(execution);
+    }
+    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_GET_RESOURCES_COMMAND: return get_resources(execution, error);
+    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_ML_COMMAND:
+      /* Every client says this when it exits; there is no cache. */
+      if (command->ml_command->command_case == SPARK__CONNECT__ML_COMMAND__COMMAND_CLEAN_CACHE)
+        return finish(execution);
+      return spark__error_not_supported(error, &command->base, (int)command->command_type_case);
+    case SPARK__CONNECT__COMMAND__COMMAND_TYPE__NOT_SET:
+      return spark__error_not_set(error, "spark.connect.Command", "COMMANDTYPE_NOT_SET");
+    default: return spark__error_not_supported(error, &command->base, (int)command->command_type_case);
+  }
+}
