@@ -49,10 +49,8 @@ static trn_status build_struct(spark_builder *b, const trn_expr **out) {
 
 static trn_status build_named_struct(spark_builder *b, const trn_expr **out) {
   if (b->count % 2 || b->count == 0) {
-    char actual[32];
     char *text = trn__arena_printf(b->t->arena, "%zu", b->count);
     if (!text) return trn__no_memory(b->error);
-    strncpy(actual, text, sizeof actual - 1);
     return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "WRONG_NUM_ARGS.WITHOUT_SUGGESTION", b->call->position,
                         "functionName", "`named_struct`", "expectedNum", "2n (n > 0)", "actualNum", text, "docroot",
                         "https://spark.apache.org/docs/latest", (char *)NULL);
@@ -132,76 +130,17 @@ static trn_status build_element_at(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, expr, out);
 }
 
-static trn_status field_of(spark_builder *b, const trn_field *field, const trn_expr **out) {
-  const trn_expr *args[2] = {b->args[0], trn__expr_string(b->t->arena, field->name, strlen(field->name))};
-  b->name = trn__arena_printf(b->t->arena, "%s", b->call->args[0].name);
-  if (!args[1] || !b->name) return trn__no_memory(b->error);
-  b->text = trn__arena_printf(b->t->arena, "%s.%s", b->call->args[0].name, field->name);
-  if (!b->text) return trn__no_memory(b->error);
-  trn_expr *expr = spark__native(b->t, "get_field", field->type, args, 2);
-  if (expr) expr->nullable = b->args[0]->nullable || field->nullable;
-  return spark__gives(b, expr, out);
-}
-
-static bool same_field(const spark_translator *t, const char *a, const char *b) {
-  for (;; a++, b++) {
-    char x = *a, y = *b;
-    if (!t->case_sensitive) {
-      x = x >= 'A' && x <= 'Z' ? (char)(x - 'A' + 'a') : x;
-      y = y >= 'A' && y <= 'Z' ? (char)(y - 'A' + 'a') : y;
-    }
-    if (x != y) return false;
-    if (!x) return true;
-  }
-}
-
-static trn_status get_struct_field(spark_builder *b, const trn_expr **out) {
+/* a[i], 0-based: get_array_item is UnresolvedExtractValue's, which expression_nested.c names; get is the function. */
+static trn_status build_array_get(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type;
-  if (!spark__is_literal(b->args[1]) || !spark__is_string(b->args[1]->type))
-    return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_FIELD_TYPE", b->call->position, "extraction",
-                        b->call->args[1].name, (char *)NULL);
-  const char *wanted = b->args[1]->u.literal.value.bytes.data;
-  const trn_field *found = NULL;
-  for (uint32_t i = 0; i < type->field_count; i++) {
-    if (!same_field(b->t, type->fields[i].name, wanted)) continue;
-    if (found)
-      return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "AMBIGUOUS_REFERENCE_TO_FIELDS", b->call->position, "field",
-                          trn__arena_printf(b->t->arena, "`%s`", wanted), "count", "2", (char *)NULL);
-    found = &type->fields[i];
-  }
-  if (found) return field_of(b, found, out);
-  trn_strbuf names = {0};
-  for (uint32_t i = 0; i < type->field_count; i++)
-    trn__strbuf_printf(&names, "%s`%s`", i ? ", " : "", type->fields[i].name);
-  const char *list = spark__finish_text(b->t, &names), *field = trn__arena_printf(b->t->arena, "`%s`", wanted);
-  if (!list || !field) return trn__no_memory(b->error);
-  return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "FIELD_NOT_FOUND", b->call->position, "fieldName", field, "fields",
-                      list, (char *)NULL);
-}
-
-/* a[i], m[k], s.f: UnresolvedExtractValue. The row's name is not one that a client can send as a function. */
-static trn_status build_extract_value(spark_builder *b, const trn_expr **out) {
-  const trn_type *type = b->args[0]->type;
-  if (type->id == TRN_TYPE_STRUCT) return get_struct_field(b, out);
-  b->name = "$1[$2]";
-  if (type->id == TRN_TYPE_MAP) return element_of_map(b, out);
-  if (type->id == TRN_TYPE_ARRAY && type->fields[0].type->id == TRN_TYPE_STRUCT && spark__is_string(b->args[1]->type))
-    return spark__not_supported(b, "a field of an array of structs");
-  if (type->id != TRN_TYPE_ARRAY) {
-    const char *base = trn__arena_printf(b->t->arena, "\"%s\"", b->call->args[0].name), *other = spark__quoted_type(b->t, type);
-    if (!base || !other) return trn__no_memory(b->error);
-    return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_BASE_FIELD_TYPE", b->call->position, "base", base,
-                        "other", other, (char *)NULL);
-  }
   if (!trn__type_is_integer(b->args[1]->type)) return spark__unexpected_input(b, 1, "\"INTEGRAL\"", b->args[1]->type);
   trn_status status = spark__cast(b->t, b->args[1], trn__type(TRN_TYPE_INT32), SPARK_CAST_ANSI, b->call->position, &b->args[1],
                                   b->error);
   if (status) return status;
-  bool lenient = !b->t->ansi || b->function->run[0] == 'g';
+  bool lenient = !b->t->ansi || b->function->flags & SPARK_TRY;
   trn_expr *expr = lenient ? spark__kernel(b->t, "trn.array_get_try", type->fields[0].type, b->args, 2)
                            : spark__kernel_with(b, "trn.array_get", type->fields[0].type, b->args, 2, SPARK_POSITION);
   if (expr) expr->nullable = expr->nullable || type->fields[0].nullable || lenient;
-  if (b->function->run[0] == 'g') b->name = NULL;
   return spark__gives(b, expr, out);
 }
 
@@ -227,8 +166,9 @@ static const spark_function rows[] = {
     {"array_size", "A", NULL, NULL, build_size, NULL, 0, 0},
     {"element_at", "aa", NULL, NULL, build_element_at, NULL, 0, 0},
     {"try_element_at", "aa", NULL, NULL, build_element_at, NULL, SPARK_TRY | SPARK_NULLABLE, 0},
-    {"get", "Aa", NULL, "g", build_extract_value, NULL, SPARK_NULLABLE, 0},
+    {"get", "Aa", NULL, NULL, build_array_get, NULL, SPARK_TRY | SPARK_NULLABLE, 0},
+    {"get_array_item", "Aa", NULL, NULL, build_array_get, "$1[$2]", SPARK_NO_NAMES, 0},
+    {"get_map_value", "Ma", NULL, NULL, element_of_map, "$1[$2]", SPARK_NO_NAMES, 0},
     {"array_contains", "aa", NULL, NULL, build_array_contains, NULL, 0, 0},
-    {"[]", "aa", NULL, "[", build_extract_value, "$1[$2]", SPARK_NO_NAMES, 0},
 };
 const spark_function_table spark__functions_nested = {rows, sizeof rows / sizeof rows[0]};

@@ -15,10 +15,14 @@ trn_status spark__operands_differ(spark_builder *b) {
   return spark__mismatch(b, "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES", "left", left, "right", right, (char *)NULL);
 }
 
-/* An operator that does not take the common type keeps its operands as they were: null beside it is no match. */
-static bool null_beside(const spark_builder *b, size_t index) {
-  return b->call->args[index].expr->type->id == TRN_TYPE_NULL && b->call->args[1 - index].expr->type->id != TRN_TYPE_NULL &&
-         !spark__is_string(b->call->args[1 - index].expr->type);
+/* An operator that does not take the common type leaves its operands as they were written, apart from what is cast without
+ * asking it: strings beside other types, decimals beside doubles. */
+static bool met_anyway(const spark_builder *b) {
+  const trn_type *x = b->call->args[0].expr->type, *y = b->call->args[1].expr->type;
+  if (spark__is_string(x) != spark__is_string(y)) return true;
+  if (x->id == TRN_TYPE_DECIMAL && y->id == TRN_TYPE_FLOAT64) return true;
+  if (y->id == TRN_TYPE_DECIMAL && x->id == TRN_TYPE_FLOAT64) return true;
+  return trn__type_same_shape(x, y);
 }
 
 typedef bool (*accepts_type)(const trn_type *type);
@@ -40,19 +44,10 @@ static trn_status check_operands(spark_builder *b, accepts_type accepts, const c
   bool decimals = x->id == TRN_TYPE_DECIMAL && y->id == TRN_TYPE_DECIMAL;
   if (!decimals && !trn__type_same_shape(x, y)) return spark__operands_differ(b);
   if (accepts(x)) return TRN_OK;
-  if (null_beside(b, 0) || null_beside(b, 1)) { /* shown with the types as written */
+  if (!met_anyway(b)) {
     b->args[0] = b->call->args[0].expr;
     b->args[1] = b->call->args[1].expr;
     return spark__operands_differ(b);
-  }
-  for (size_t i = 0; i < 2; i++) { /* widened to a type that is not taken: neither */
-    const trn_type *written = b->call->args[i].expr->type, *other = b->call->args[1 - i].expr->type;
-    if (!trn__type_same_shape(written, x) && !spark__is_string(written) && !spark__is_string(other) &&
-        !(trn__type_is_numeric(written) && trn__type_is_numeric(other))) {
-      b->args[0] = b->call->args[0].expr;
-      b->args[1] = b->call->args[1].expr;
-      return spark__operands_differ(b);
-    }
   }
   return wrong_type(b, accepted);
 }
@@ -129,7 +124,10 @@ static trn_status build_divide(spark_builder *b, const trn_expr **out) {
   bool done = false;
   trn_status status = spark__datetime_arithmetic(b, '/', &done, out);
   if (status || done) return status;
-  if ((status = spark__coerce_operands(b, false))) return status;
+  if (b->args[0]->type->id == TRN_TYPE_NULL && b->args[1]->type->id == TRN_TYPE_DECIMAL)
+    status = spark__coerce(b, 1, trn__type(TRN_TYPE_FLOAT64)); /* NULL / decimal is double; decimal / NULL is not */
+  if (!status) status = spark__coerce_operands(b, false);
+  if (status) return status;
   for (size_t i = 0; i < 2; i++) { /* what is not decimal divides as double */
     const trn_type *x = b->args[i]->type, *y = b->args[1 - i]->type;
     bool numbers = (trn__type_is_numeric(x) || x->id == TRN_TYPE_NULL) && (trn__type_is_numeric(y) || y->id == TRN_TYPE_NULL);

@@ -43,6 +43,9 @@ typedef struct spark_value {
   bool is_generator;    /* explode and kin: expr is the CALL; only legal where relation.c expands it */
   bool is_window_function; /* rank and kin: only legal under OVER */
   bool has_aggregate;   /* an AGGREGATE expr is inside, outside of any window */
+  const struct spark_qualifier *qualifier; /* of an attribute: the table's alias or name; relation half only */
+  const char *const *aliases; /* several names, of a generator: explode(m) AS (k, v) */
+  size_t alias_count;
   bool is_literal;      /* a literal as written, not what a cast of one was folded to: decimals take its digits */
 } spark_value;
 
