@@ -51,7 +51,8 @@ static size_t field_width(const ProtobufCFieldDescriptor *field) {
   }
 }
 
-static void dump_field(trn_strbuf *out, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, bool named) {
+static void dump_field(trn_strbuf *out, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                       bool named) {
   const char *base = (const char *)message;
   const void *value = base + field->offset;
   if (strcmp(field->name, "common") == 0) return;
@@ -71,7 +72,8 @@ static void dump_field(trn_strbuf *out, const ProtobufCMessage *message, const P
   } else if (field_is_default(field, value)) {
     return;
   }
-  if (field->type == PROTOBUF_C_TYPE_BOOL && field->label != PROTOBUF_C_LABEL_REPEATED && !(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)) {
+  if (field->type == PROTOBUF_C_TYPE_BOOL && field->label != PROTOBUF_C_LABEL_REPEATED &&
+      !(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)) {
     trn__strbuf_printf(out, " %s", field->name);
     return;
   }
@@ -80,7 +82,8 @@ static void dump_field(trn_strbuf *out, const ProtobufCMessage *message, const P
 }
 
 static void dump_fields(trn_strbuf *out, const ProtobufCMessage *message) {
-  for (unsigned i = 0; i < message->descriptor->n_fields; i++) dump_field(out, message, &message->descriptor->fields[i], true);
+  for (unsigned i = 0; i < message->descriptor->n_fields; i++)
+    dump_field(out, message, &message->descriptor->fields[i], true);
 }
 
 static bool dump_known_expression(trn_strbuf *out, const Spark__Connect__Expression *e) {
@@ -92,7 +95,8 @@ static bool dump_known_expression(trn_strbuf *out, const Spark__Connect__Express
     trn__strbuf_puts(out, e->unresolved_star->_unparsed_target_case ? e->unresolved_star->unparsed_target : "*");
     return true;
   case SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_FUNCTION:
-    trn__strbuf_printf(out, "(%s%s%s", e->unresolved_function->function_name, e->unresolved_function->is_distinct ? " distinct" : "",
+    trn__strbuf_printf(out, "(%s%s%s", e->unresolved_function->function_name,
+                       e->unresolved_function->is_distinct ? " distinct" : "",
                        e->unresolved_function->is_user_defined_function ? " path" : "");
     for (size_t i = 0; i < e->unresolved_function->n_arguments; i++) {
       trn__strbuf_putc(out, ' ');
@@ -107,7 +111,8 @@ static bool dump_known_expression(trn_strbuf *out, const Spark__Connect__Express
     } else if (l->literal_type_case == SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_DECIMAL) {
       trn__strbuf_printf(out, "%s:%d,%d", l->decimal->value, (int)l->decimal->precision, (int)l->decimal->scale);
     } else {
-      const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(l->base.descriptor, (unsigned)l->literal_type_case);
+      const ProtobufCFieldDescriptor *field =
+          protobuf_c_message_descriptor_get_field(l->base.descriptor, (unsigned)l->literal_type_case);
       dump_scalar(out, field, (const char *)l + field->offset);
       if (field->type == PROTOBUF_C_TYPE_INT64) trn__strbuf_putc(out, 'L');
       if (strcmp(field->name, "byte") == 0) trn__strbuf_putc(out, 'Y');
@@ -134,7 +139,9 @@ static void dump_message(trn_strbuf *out, const ProtobufCMessage *message) {
   if (transparent) { /* the one member that is set, without the wrapper */
     for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
       const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
-      if (!(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) || *(const uint32_t *)((const char *)message + field->quantifier_offset) != field->id) continue;
+      if (!(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) ||
+          *(const uint32_t *)((const char *)message + field->quantifier_offset) != field->id)
+        continue;
       if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
         const ProtobufCMessage *member = *(ProtobufCMessage *const *)((const char *)message + field->offset);
         trn__strbuf_printf(out, "(%s", field->name);

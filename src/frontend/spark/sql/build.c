@@ -72,7 +72,8 @@ static const sql_lambda *find_variable(const sql_parser *p, const char *name) {
 static sql_expr *lambda_variable(sql_parser *p, const sql_list *parts, size_t start, size_t stop) {
   sql_expr *expr = sql__expr(p, start, stop);
   Spark__Connect__Expression__UnresolvedNamedLambdaVariable *variable =
-      SQL_NEW(p, Spark__Connect__Expression__UnresolvedNamedLambdaVariable, spark__connect__expression__unresolved_named_lambda_variable);
+      SQL_NEW(p, Spark__Connect__Expression__UnresolvedNamedLambdaVariable,
+              spark__connect__expression__unresolved_named_lambda_variable);
   variable->n_name_parts = 1;
   variable->name_parts = (char **)parts->items;
   expr->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_NAMED_LAMBDA_VARIABLE;
@@ -96,8 +97,8 @@ sql_expr *sql__attribute(sql_parser *p, const sql_list *parts, size_t start, siz
 
 sql_expr *sql__extract(sql_parser *p, sql_expr *child, sql_expr *index, size_t start, size_t stop) {
   sql_expr *expr = sql__expr(p, start, stop);
-  Spark__Connect__Expression__UnresolvedExtractValue *extract =
-      SQL_NEW(p, Spark__Connect__Expression__UnresolvedExtractValue, spark__connect__expression__unresolved_extract_value);
+  Spark__Connect__Expression__UnresolvedExtractValue *extract = SQL_NEW(
+      p, Spark__Connect__Expression__UnresolvedExtractValue, spark__connect__expression__unresolved_extract_value);
   extract->child = child;
   extract->extraction = index;
   expr->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_EXTRACT_VALUE;
@@ -107,7 +108,8 @@ sql_expr *sql__extract(sql_parser *p, sql_expr *child, sql_expr *index, size_t s
 
 sql_expr *sql__alias(sql_parser *p, sql_expr *expr, const sql_list *names, size_t start, size_t stop) {
   sql_expr *result = sql__expr(p, start, stop);
-  Spark__Connect__Expression__Alias *alias = SQL_NEW(p, Spark__Connect__Expression__Alias, spark__connect__expression__alias);
+  Spark__Connect__Expression__Alias *alias =
+      SQL_NEW(p, Spark__Connect__Expression__Alias, spark__connect__expression__alias);
   alias->expr = expr;
   SQL_SET_LIST(*names, alias, name);
   result->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS;
@@ -117,7 +119,8 @@ sql_expr *sql__alias(sql_parser *p, sql_expr *expr, const sql_list *names, size_
 
 sql_expr *sql__cast(sql_parser *p, sql_expr *expr, sql_type *type, bool try_cast, size_t start, size_t stop) {
   sql_expr *result = sql__expr(p, start, stop);
-  Spark__Connect__Expression__Cast *cast = SQL_NEW(p, Spark__Connect__Expression__Cast, spark__connect__expression__cast);
+  Spark__Connect__Expression__Cast *cast =
+      SQL_NEW(p, Spark__Connect__Expression__Cast, spark__connect__expression__cast);
   cast->expr = expr;
   cast->cast_to_type_case = SPARK__CONNECT__EXPRESSION__CAST__CAST_TO_TYPE_TYPE;
   cast->type = type;

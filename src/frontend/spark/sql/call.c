@@ -4,7 +4,8 @@
 static sql_expr *argument(sql_parser *p) {
   size_t start = p->at;
   if (!sql__is_identifier(p, start) || sql__ahead(p, 1) != SQL_FAT_ARROW) return sql__expression(p);
-  Spark__Connect__NamedArgumentExpression *named = SQL_NEW(p, Spark__Connect__NamedArgumentExpression, spark__connect__named_argument_expression);
+  Spark__Connect__NamedArgumentExpression *named =
+      SQL_NEW(p, Spark__Connect__NamedArgumentExpression, spark__connect__named_argument_expression);
   named->key = sql__identifier(p);
   sql__advance(p);
   named->value = sql__expression(p);
@@ -27,7 +28,8 @@ static void arguments_until_paren(sql_parser *p, sql_list *arguments) {
 
 static sql_expr *negated_bound(sql_parser *p, sql_expr *value, size_t start) {
   if (value->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL &&
-      value->literal->literal_type_case == SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_INTEGER && value->literal->integer > 0) {
+      value->literal->literal_type_case == SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_INTEGER &&
+      value->literal->integer > 0) {
     value->literal->integer = -value->literal->integer; /* what a DataFrame client sends */
     return value;
   }
@@ -36,7 +38,8 @@ static sql_expr *negated_bound(sql_parser *p, sql_expr *value, size_t start) {
 
 static Spark__Connect__Expression__Window__WindowFrame__FrameBoundary *frame_bound(sql_parser *p) {
   Spark__Connect__Expression__Window__WindowFrame__FrameBoundary *bound =
-      SQL_NEW(p, Spark__Connect__Expression__Window__WindowFrame__FrameBoundary, spark__connect__expression__window__window_frame__frame_boundary);
+      SQL_NEW(p, Spark__Connect__Expression__Window__WindowFrame__FrameBoundary,
+              spark__connect__expression__window__window_frame__frame_boundary);
   size_t start = p->at;
   if (sql__accept2(p, KW_CURRENT, KW_ROW)) {
     bound->boundary_case = SPARK__CONNECT__EXPRESSION__WINDOW__WINDOW_FRAME__FRAME_BOUNDARY__BOUNDARY_CURRENT_ROW;
@@ -66,8 +69,9 @@ static Spark__Connect__Expression__Window__WindowFrame__FrameBoundary *frame_bou
 static Spark__Connect__Expression__Window__WindowFrame *window_frame(sql_parser *p) {
   Spark__Connect__Expression__Window__WindowFrame *frame =
       SQL_NEW(p, Spark__Connect__Expression__Window__WindowFrame, spark__connect__expression__window__window_frame);
-  frame->frame_type = sql__kind(p) == KW_ROWS ? SPARK__CONNECT__EXPRESSION__WINDOW__WINDOW_FRAME__FRAME_TYPE__FRAME_TYPE_ROW
-                                              : SPARK__CONNECT__EXPRESSION__WINDOW__WINDOW_FRAME__FRAME_TYPE__FRAME_TYPE_RANGE;
+  frame->frame_type = sql__kind(p) == KW_ROWS
+                          ? SPARK__CONNECT__EXPRESSION__WINDOW__WINDOW_FRAME__FRAME_TYPE__FRAME_TYPE_ROW
+                          : SPARK__CONNECT__EXPRESSION__WINDOW__WINDOW_FRAME__FRAME_TYPE__FRAME_TYPE_RANGE;
   sql__advance(p);
   if (sql__accept(p, KW_BETWEEN)) {
     frame->lower = frame_bound(p);
@@ -84,7 +88,8 @@ static Spark__Connect__Expression__Window__WindowFrame *window_frame(sql_parser 
 }
 
 Spark__Connect__Expression__Window *sql__window_body(sql_parser *p) {
-  Spark__Connect__Expression__Window *window = SQL_NEW(p, Spark__Connect__Expression__Window, spark__connect__expression__window);
+  Spark__Connect__Expression__Window *window =
+      SQL_NEW(p, Spark__Connect__Expression__Window, spark__connect__expression__window);
   sql_list partition = {0}, order = {0};
   sql__expect(p, SQL_LEFT_PAREN);
   if (sql__accept2(p, KW_CLUSTER, KW_BY)) {
@@ -145,7 +150,8 @@ static sql_expr *over(sql_parser *p, sql_expr *function, size_t start) {
 
 /* ---- modifiers ---- */
 
-static sql_expr *with_modifiers(sql_parser *p, sql_expr *function, const sql_list *within, sql_expr *filter, bool ignore_nulls, size_t start) {
+static sql_expr *with_modifiers(sql_parser *p, sql_expr *function, const sql_list *within, sql_expr *filter,
+                                bool ignore_nulls, size_t start) {
   if (within->count == 0 && filter == NULL && !ignore_nulls) return function;
   sql_expr *expr = sql__expr(p, start, sql__last(p));
   expr->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_MODIFIERS;
@@ -180,7 +186,8 @@ static sql_expr *modifiers(sql_parser *p, sql_expr *function, bool ignore_nulls,
     sql__accept2(p, KW_RESPECT, KW_NULLS);
   }
   sql_expr *expr = with_modifiers(p, function, &within, filter, ignore_nulls, start);
-  if (sql__kind(p) == KW_OVER && (sql__ahead(p, 1) == SQL_LEFT_PAREN || sql__is_identifier(p, p->at + 1))) return over(p, expr, start);
+  if (sql__kind(p) == KW_OVER && (sql__ahead(p, 1) == SQL_LEFT_PAREN || sql__is_identifier(p, p->at + 1)))
+    return over(p, expr, start);
   return expr;
 }
 
@@ -188,7 +195,8 @@ static sql_expr *modifiers(sql_parser *p, sql_expr *function, bool ignore_nulls,
 
 static bool at_quantifier(const sql_parser *p) {
   sql_kind next = sql__ahead(p, 1);
-  return (sql__kind(p) == KW_DISTINCT || sql__kind(p) == KW_ALL) && next != SQL_RIGHT_PAREN && next != SQL_COMMA && next != SQL_DOT;
+  return (sql__kind(p) == KW_DISTINCT || sql__kind(p) == KW_ALL) && next != SQL_RIGHT_PAREN && next != SQL_COMMA &&
+         next != SQL_DOT;
 }
 
 sql_expr *sql__call(sql_parser *p, size_t start, const sql_list *name) {
@@ -212,7 +220,8 @@ sql_expr *sql__call(sql_parser *p, size_t start, const sql_list *name) {
   } else {
     arguments_until_paren(p, &arguments);
   }
-  sql_expr *expr = sql__function(p, name->count == 1 ? name->items[0] : sql__join_path(p, name), &arguments, start, sql__last(p));
+  sql_expr *expr =
+      sql__function(p, name->count == 1 ? name->items[0] : sql__join_path(p, name), &arguments, start, sql__last(p));
   expr->unresolved_function->is_distinct = distinct;
   expr->unresolved_function->is_user_defined_function = name->count > 1;
   return modifiers(p, expr, own_nulls, start);

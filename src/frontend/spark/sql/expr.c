@@ -58,12 +58,15 @@ static void push_operand(sql_parser *p, sql_operand operand) {
   p->operands[p->operand_count++] = operand;
 }
 
-static sql_operand *top_operand(sql_parser *p) { return &p->operands[p->operand_count - 1]; }
+static sql_operand *top_operand(sql_parser *p) {
+  return &p->operands[p->operand_count - 1];
+}
 
 /* ---- reducing ---- */
 
 /* Spark builds long chains of AND and OR as balanced trees, in this shape. */
-static sql_expr *balanced(sql_parser *p, const char *name, const sql_operand *terms, size_t low, size_t high, size_t start, size_t stop) {
+static sql_expr *balanced(sql_parser *p, const char *name, const sql_operand *terms, size_t low, size_t high,
+                          size_t start, size_t stop) {
   if (low == high) return terms[low].expr;
   size_t middle = high - low == 1 ? low : low + (high - low) / 2;
   sql_expr *left = balanced(p, name, terms, low, middle, start, stop);
@@ -118,16 +121,26 @@ static const struct binary_operator {
   bool negated;
   const char *name;
 } binary_operators[] = {
-    {SQL_EQ, LEVEL_COMPARE, false, "=="},        {SQL_NSEQ, LEVEL_COMPARE, false, "<=>"},
-    {SQL_NEQ, LEVEL_COMPARE, true, "=="},        {SQL_NEQJ, LEVEL_COMPARE, true, "=="},
-    {SQL_LT, LEVEL_COMPARE, false, "<"},         {SQL_LTE, LEVEL_COMPARE, false, "<="},
-    {SQL_GT, LEVEL_COMPARE, false, ">"},         {SQL_GTE, LEVEL_COMPARE, false, ">="},
-    {SQL_PIPE, LEVEL_PIPE, false, "|"},          {SQL_HAT, LEVEL_HAT, false, "^"},
-    {SQL_AMPERSAND, LEVEL_AMPERSAND, false, "&"}, {SQL_SHIFT_LEFT, LEVEL_SHIFT, false, "<<"},
-    {SQL_SHIFT_RIGHT, LEVEL_SHIFT, false, ">>"}, {SQL_SHIFT_RIGHT_UNSIGNED, LEVEL_SHIFT, false, ">>>"},
-    {SQL_PLUS, LEVEL_ADD, false, "+"},           {SQL_MINUS, LEVEL_ADD, false, "-"},
-    {SQL_CONCAT, LEVEL_ADD, false, "concat"},    {SQL_ASTERISK, LEVEL_MULTIPLY, false, "*"},
-    {SQL_SLASH, LEVEL_MULTIPLY, false, "/"},     {SQL_PERCENT, LEVEL_MULTIPLY, false, "%"},
+    {SQL_EQ, LEVEL_COMPARE, false, "=="},
+    {SQL_NSEQ, LEVEL_COMPARE, false, "<=>"},
+    {SQL_NEQ, LEVEL_COMPARE, true, "=="},
+    {SQL_NEQJ, LEVEL_COMPARE, true, "=="},
+    {SQL_LT, LEVEL_COMPARE, false, "<"},
+    {SQL_LTE, LEVEL_COMPARE, false, "<="},
+    {SQL_GT, LEVEL_COMPARE, false, ">"},
+    {SQL_GTE, LEVEL_COMPARE, false, ">="},
+    {SQL_PIPE, LEVEL_PIPE, false, "|"},
+    {SQL_HAT, LEVEL_HAT, false, "^"},
+    {SQL_AMPERSAND, LEVEL_AMPERSAND, false, "&"},
+    {SQL_SHIFT_LEFT, LEVEL_SHIFT, false, "<<"},
+    {SQL_SHIFT_RIGHT, LEVEL_SHIFT, false, ">>"},
+    {SQL_SHIFT_RIGHT_UNSIGNED, LEVEL_SHIFT, false, ">>>"},
+    {SQL_PLUS, LEVEL_ADD, false, "+"},
+    {SQL_MINUS, LEVEL_ADD, false, "-"},
+    {SQL_CONCAT, LEVEL_ADD, false, "concat"},
+    {SQL_ASTERISK, LEVEL_MULTIPLY, false, "*"},
+    {SQL_SLASH, LEVEL_MULTIPLY, false, "/"},
+    {SQL_PERCENT, LEVEL_MULTIPLY, false, "%"},
     {KW_DIV, LEVEL_MULTIPLY, false, "div"},
 };
 
@@ -143,7 +156,9 @@ static bool ends_phrase(sql_kind kind) {
   return kind == SQL_END || kind == SQL_COMMA || kind == SQL_RIGHT_PAREN || kind == SQL_SEMICOLON;
 }
 
-static bool is_boolean_context(const machine *m) { return m->boolean || m->open > 0; }
+static bool is_boolean_context(const machine *m) {
+  return m->boolean || m->open > 0;
+}
 
 /* NOT may stand where a boolean expression starts, not as the operand of + or =. */
 static bool at_boolean_start(const sql_parser *p, const machine *m) {
@@ -155,7 +170,8 @@ static bool at_not(const sql_parser *p, const machine *m) {
   if (sql__kind(p) == SQL_BANG) {
     return at_boolean_start(p, m);
   }
-  return sql__kind(p) == KW_NOT && !ends_phrase(sql__ahead(p, 1)) && sql__ahead(p, 1) != SQL_DOT && at_boolean_start(p, m);
+  return sql__kind(p) == KW_NOT && !ends_phrase(sql__ahead(p, 1)) && sql__ahead(p, 1) != SQL_DOT &&
+         at_boolean_start(p, m);
 }
 
 /* Prefix operators, open parentheses, one primary expression with its postfixes. */
@@ -200,7 +216,8 @@ static sql_expr *in(sql_parser *p, const sql_operand *left) {
     sql__row_values(p, left->expr, &values);
     return sql__subquery(p, SPARK__CONNECT__TRN_SUBQUERY_KIND__TRN_SUBQUERY_KIND_IN, &values, left->start);
   }
-  if (sql__kind(p) == SQL_LEFT_PAREN && sql__token(p)->opens_query && sql__kind_at(p, sql__token(p)->match) == SQL_RIGHT_PAREN &&
+  if (sql__kind(p) == SQL_LEFT_PAREN && sql__token(p)->opens_query &&
+      sql__kind_at(p, sql__token(p)->match) == SQL_RIGHT_PAREN &&
       sql__kind_at(p, p->tokens[p->at + 1].match + 1) != SQL_RIGHT_PAREN) { /* ((query) UNION (query)) */
     sql__row_values(p, left->expr, &values);
     return sql__subquery(p, SPARK__CONNECT__TRN_SUBQUERY_KIND__TRN_SUBQUERY_KIND_IN, &values, left->start);
@@ -261,12 +278,8 @@ static sql_expr *is(sql_parser *p, const sql_operand *left) {
   bool negated = sql__accept(p, KW_NOT) || sql__accept(p, SQL_BANG);
   size_t start = left->start, at = p->at;
   switch ((int)sql__kind(p)) {
-  case KW_NULL:
-    sql__advance(p);
-    return sql__function1(p, negated ? "isNotNull" : "isNull", left->expr, start, at);
-  case KW_UNKNOWN:
-    sql__advance(p);
-    return sql__function1(p, negated ? "isNotNull" : "isNull", left->expr, start, at);
+  case KW_NULL: sql__advance(p); return sql__function1(p, negated ? "isNotNull" : "isNull", left->expr, start, at);
+  case KW_UNKNOWN: sql__advance(p); return sql__function1(p, negated ? "isNotNull" : "isNull", left->expr, start, at);
   case KW_TRUE:
   case KW_FALSE: {
     sql_expr *value = sql__boolean(p, sql__kind(p) == KW_TRUE, at);
@@ -430,10 +443,18 @@ static sql_operand parse(sql_parser *p, bool boolean) {
   return p->operands[--p->operand_count];
 }
 
-sql_operand sql__operand(sql_parser *p) { return parse(p, true); }
-sql_expr *sql__expression(sql_parser *p) { return parse(p, true).expr; }
-sql_operand sql__value_operand(sql_parser *p) { return parse(p, false); }
-sql_expr *sql__value(sql_parser *p) { return parse(p, false).expr; }
+sql_operand sql__operand(sql_parser *p) {
+  return parse(p, true);
+}
+sql_expr *sql__expression(sql_parser *p) {
+  return parse(p, true).expr;
+}
+sql_operand sql__value_operand(sql_parser *p) {
+  return parse(p, false);
+}
+sql_expr *sql__value(sql_parser *p) {
+  return parse(p, false).expr;
+}
 
 sql_expr *sql__named_expression(sql_parser *p) {
   sql_operand operand = parse(p, true);
@@ -455,7 +476,8 @@ void sql__named_expressions(sql_parser *p, sql_list *list) {
 }
 
 Spark__Connect__Expression__SortOrder *sql__sort_item(sql_parser *p) {
-  Spark__Connect__Expression__SortOrder *order = SQL_NEW(p, Spark__Connect__Expression__SortOrder, spark__connect__expression__sort_order);
+  Spark__Connect__Expression__SortOrder *order =
+      SQL_NEW(p, Spark__Connect__Expression__SortOrder, spark__connect__expression__sort_order);
   order->child = sql__expression(p);
   bool descending = sql__accept(p, KW_DESC);
   if (!descending) sql__accept(p, KW_ASC);

@@ -63,7 +63,8 @@ static double number_value(sql_parser *p) {
 
 static bool at_percent(const sql_parser *p) {
   size_t i = p->at + (sql__kind(p) == SQL_MINUS);
-  return (sql__kind_at(p, i) == SQL_INTEGER || sql__kind_at(p, i) == SQL_DECIMAL) && sql__kind_at(p, i + 1) == KW_PERCENTLIT;
+  return (sql__kind_at(p, i) == SQL_INTEGER || sql__kind_at(p, i) == SQL_DECIMAL) &&
+         sql__kind_at(p, i + 1) == KW_PERCENTLIT;
 }
 
 static sql_relation *sample_bucket(sql_parser *p, sql_relation *input, size_t start) {
@@ -128,7 +129,8 @@ sql_relation *sql__inline_table(sql_parser *p) {
   do {
     sql_list row = {0};
     sql__row_values(p, sql__expression(p), &row);
-    Spark__Connect__TrnExpressionList *list = SQL_NEW(p, Spark__Connect__TrnExpressionList, spark__connect__trn_expression_list);
+    Spark__Connect__TrnExpressionList *list =
+        SQL_NEW(p, Spark__Connect__TrnExpressionList, spark__connect__trn_expression_list);
     SQL_SET_LIST(row, list, expressions);
     sql__push(p, &rows, list);
   } while (sql__accept(p, SQL_COMMA));
@@ -179,7 +181,8 @@ static void table_options(sql_parser *p, Spark__Connect__Read__NamedTable *table
     sql__accept(p, SQL_EQ);
     if (sql__is_string(p, p->at)) {
       entry->value = sql__string(p, &size);
-    } else if (sql__kind(p) == SQL_INTEGER || sql__kind(p) == SQL_DECIMAL || sql__kind(p) == KW_TRUE || sql__kind(p) == KW_FALSE) {
+    } else if (sql__kind(p) == SQL_INTEGER || sql__kind(p) == SQL_DECIMAL || sql__kind(p) == KW_TRUE ||
+               sql__kind(p) == KW_FALSE) {
       entry->value = sql__lower(p, sql__token_text(p, p->at));
       sql__advance(p);
     }
@@ -259,7 +262,8 @@ static join_words read_join_words(const sql_parser *p) {
   kind = sql__kind_at(p, i);
   bool half = (i == p->at + j.natural || sql__kind_at(p, i - 1) == KW_LEFT) && (kind == KW_SEMI || kind == KW_ANTI);
   if (half) {
-    j.type = kind == KW_SEMI ? SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_LEFT_SEMI : SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_LEFT_ANTI;
+    j.type = kind == KW_SEMI ? SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_LEFT_SEMI
+                             : SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_LEFT_ANTI;
     i++;
   }
   if (sql__kind_at(p, i) == KW_JOIN) j.words = i + 1 - p->at;
@@ -287,8 +291,8 @@ _Noreturn static void fail_join_words(sql_parser *p) {
   sql__fail_syntax(p);
 }
 
-static sql_relation *lateral_join(sql_parser *p, sql_relation *left, sql_relation *right, Spark__Connect__Join__JoinType type,
-                                  sql_expr *condition, size_t start) {
+static sql_relation *lateral_join(sql_parser *p, sql_relation *left, sql_relation *right,
+                                  Spark__Connect__Join__JoinType type, sql_expr *condition, size_t start) {
   sql_relation *out = sql__relation(p, start, sql__last(p));
   out->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_LATERAL_JOIN;
   out->lateral_join = SQL_NEW(p, Spark__Connect__LateralJoin, spark__connect__lateral_join);
@@ -299,8 +303,8 @@ static sql_relation *lateral_join(sql_parser *p, sql_relation *left, sql_relatio
   return out;
 }
 
-static sql_relation *plain_join(sql_parser *p, sql_relation *left, sql_relation *right, const join_words *words, sql_expr *condition,
-                                const sql_list *columns, size_t start) {
+static sql_relation *plain_join(sql_parser *p, sql_relation *left, sql_relation *right, const join_words *words,
+                                sql_expr *condition, const sql_list *columns, size_t start) {
   Spark__Connect__Join *join = SQL_NEW(p, Spark__Connect__Join, spark__connect__join);
   join->left = left;
   join->right = right;
@@ -335,7 +339,8 @@ static int32_t nearest_count(sql_parser *p, size_t words_start) {
   return count;
 }
 
-static sql_relation *nearest_by(sql_parser *p, sql_relation *left, sql_relation *right, const join_words *words, size_t words_start, size_t start) {
+static sql_relation *nearest_by(sql_parser *p, sql_relation *left, sql_relation *right, const join_words *words,
+                                size_t words_start, size_t start) {
   Spark__Connect__NearestByJoin *join = SQL_NEW(p, Spark__Connect__NearestByJoin, spark__connect__nearest_by_join);
   join->left = left;
   join->right = right;

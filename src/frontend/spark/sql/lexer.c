@@ -16,13 +16,23 @@ static const keyword keywords[] = {
 };
 enum { KEYWORD_SIZE_MAX = 17 };
 
-static bool is_digit(unsigned char c) { return c >= '0' && c <= '9'; }
-static unsigned char upper(unsigned char c) { return c >= 'a' && c <= 'z' ? (unsigned char)(c - 'a' + 'A') : c; }
+static bool is_digit(unsigned char c) {
+  return c >= '0' && c <= '9';
+}
+static unsigned char upper(unsigned char c) {
+  return c >= 'a' && c <= 'z' ? (unsigned char)(c - 'a' + 'A') : c;
+}
 /* Letters outside ASCII are refused by name later, as in Spark (INVALID_IDENTIFIER). */
-static bool is_letter(unsigned char c) { return (upper(c) >= 'A' && upper(c) <= 'Z') || c >= 0x80; }
-static bool is_word(unsigned char c) { return is_letter(c) || is_digit(c) || c == '_'; }
+static bool is_letter(unsigned char c) {
+  return (upper(c) >= 'A' && upper(c) <= 'Z') || c >= 0x80;
+}
+static bool is_word(unsigned char c) {
+  return is_letter(c) || is_digit(c) || c == '_';
+}
 
-static unsigned char at(const sql_lexer *l, size_t i) { return i < l->size ? (unsigned char)l->text[i] : 0; }
+static unsigned char at(const sql_lexer *l, size_t i) {
+  return i < l->size ? (unsigned char)l->text[i] : 0;
+}
 
 /* The size of the white space character at i; 0: none. The list is the grammar's. */
 static size_t space_size(const sql_lexer *l, size_t i) {
@@ -113,7 +123,8 @@ static void number_candidate(const sql_lexer *l, size_t i, size_t size, sql_kind
   }
 }
 
-static void number_suffixes(const sql_lexer *l, size_t i, size_t size, bool dotted, bool has_exponent, sql_token *best) {
+static void number_suffixes(const sql_lexer *l, size_t i, size_t size, bool dotted, bool has_exponent,
+                            sql_token *best) {
   unsigned char c = upper(at(l, i + size));
   if (c == 'F') number_candidate(l, i, size + 1, SQL_FLOAT, dotted, best);
   if (c == 'D') number_candidate(l, i, size + 1, SQL_DOUBLE, dotted, best);

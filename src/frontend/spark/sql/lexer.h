@@ -89,7 +89,9 @@ typedef struct sql_lexer {
 void sql__next_token(sql_lexer *lexer, sql_token *token);
 /* The text of a keyword or of punctuation as Spark's messages show it: 'AS', EQ. NULL for tokens without one text. */
 const char *sql__kind_display(sql_kind kind);
-static inline bool sql__is_keyword(sql_kind kind) { return kind > SQL_KEYWORDS && kind < SQL_KINDS; }
+static inline bool sql__is_keyword(sql_kind kind) {
+  return kind > SQL_KEYWORDS && kind < SQL_KINDS;
+}
 /* Keywords that are no table alias and no strict identifier, even without the ANSI list of reserved words. */
 bool sql__is_strict_non_reserved(sql_kind kind);
 

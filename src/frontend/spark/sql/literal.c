@@ -19,7 +19,8 @@ static sql_expr *literal(sql_parser *p, size_t start, size_t stop, Spark__Connec
 
 bool sql__is_string(const sql_parser *p, size_t index) {
   sql_kind kind = sql__kind_at(p, index);
-  return kind == SQL_STRING || kind == SQL_DOLLAR_STRING || (kind == SQL_DOUBLE_QUOTED && !p->options.double_quoted_identifiers);
+  return kind == SQL_STRING || kind == SQL_DOLLAR_STRING ||
+         (kind == SQL_DOUBLE_QUOTED && !p->options.double_quoted_identifiers);
 }
 
 static int hex_value(unsigned char c) {
@@ -162,11 +163,15 @@ sql_expr *sql__string_literal(sql_parser *p, const char *text, size_t size, size
   return sql__cast(p, expr, type, false, start, sql__last(p));
 }
 
-sql_expr *sql__constant_text(sql_parser *p, const char *text) { return sql__string_literal(p, text, strlen(text), p->at); }
+sql_expr *sql__constant_text(sql_parser *p, const char *text) {
+  return sql__string_literal(p, text, strlen(text), p->at);
+}
 
 /* ---- numbers ---- */
 
-bool sql__is_number(sql_kind kind) { return kind >= SQL_INTEGER && kind <= SQL_BIGDECIMAL; }
+bool sql__is_number(sql_kind kind) {
+  return kind >= SQL_INTEGER && kind <= SQL_BIGDECIMAL;
+}
 
 sql_expr *sql__boolean(sql_parser *p, bool value, size_t start) {
   Spark__Connect__Expression__Literal *out;
@@ -184,8 +189,8 @@ sql_expr *sql__integer_literal(sql_parser *p, int32_t value, size_t start) {
   return expr;
 }
 
-_Noreturn static void fail_range(sql_parser *p, size_t start, const char *text, const char *minimum, const char *maximum,
-                                 const char *type) {
+_Noreturn static void fail_range(sql_parser *p, size_t start, const char *text, const char *minimum,
+                                 const char *maximum, const char *type) {
   trn_kv params[] = {{"rawStrippedQualifier", text}, {"minValue", minimum}, {"maxValue", maximum}, {"typeName", type}};
   sql__fail(p, start, p->at, "INVALID_NUMERIC_LITERAL_RANGE", "22003", params, 4);
 }
@@ -250,7 +255,8 @@ static double parse_double(sql_parser *p, const char *text) {
   return value;
 }
 
-static void set_floating(sql_parser *p, Spark__Connect__Expression__Literal *out, const char *text, sql_kind kind, size_t start) {
+static void set_floating(sql_parser *p, Spark__Connect__Expression__Literal *out, const char *text, sql_kind kind,
+                         size_t start) {
   double value = parse_double(p, text);
   if (kind == SQL_FLOAT) {
     float narrow = (float)value;
@@ -264,7 +270,8 @@ static void set_floating(sql_parser *p, Spark__Connect__Expression__Literal *out
   out->double_ = value;
 }
 
-static void set_integer(sql_parser *p, Spark__Connect__Expression__Literal *out, const char *text, sql_kind kind, size_t start) {
+static void set_integer(sql_parser *p, Spark__Connect__Expression__Literal *out, const char *text, sql_kind kind,
+                        size_t start) {
   errno = 0;
   long long value = strtoll(text, NULL, 10);
   bool fits = errno == 0;
@@ -296,11 +303,13 @@ sql_expr *sql__number(sql_parser *p) {
   bool negative = sql__accept(p, SQL_MINUS);
   const sql_token *token = sql__token(p);
   sql_kind kind = sql__kind(p);
-  size_t suffix = kind == SQL_BIGDECIMAL ? 2
-                  : kind == SQL_BIGINT || kind == SQL_SMALLINT || kind == SQL_TINYINT || kind == SQL_FLOAT || kind == SQL_DOUBLE
-                      ? 1
-                      : 0;
-  char *text = trn__arena_printf(p->arena, "%s%.*s", negative ? "-" : "", (int)(token->size - suffix), p->text + token->start);
+  size_t suffix =
+      kind == SQL_BIGDECIMAL ? 2
+      : kind == SQL_BIGINT || kind == SQL_SMALLINT || kind == SQL_TINYINT || kind == SQL_FLOAT || kind == SQL_DOUBLE
+          ? 1
+          : 0;
+  char *text =
+      trn__arena_printf(p->arena, "%s%.*s", negative ? "-" : "", (int)(token->size - suffix), p->text + token->start);
   if (text == NULL) sql__fail_memory(p);
   Spark__Connect__Expression__Literal *out;
   sql_expr *expr = literal(p, start, p->at, &out);
@@ -316,7 +325,8 @@ sql_expr *sql__number(sql_parser *p) {
 }
 
 int32_t sql__integer_value(sql_parser *p) {
-  if (sql__kind(p) == SQL_QUESTION || sql__kind(p) == SQL_COLON) sql__fail_unimplemented(p, p->at, "a parameter instead of this number");
+  if (sql__kind(p) == SQL_QUESTION || sql__kind(p) == SQL_COLON)
+    sql__fail_unimplemented(p, p->at, "a parameter instead of this number");
   if (sql__kind(p) != SQL_INTEGER) sql__fail_syntax(p);
   char *text = sql__token_text(p, p->at);
   errno = 0;
@@ -377,9 +387,12 @@ sql_expr *sql__typed_string(sql_parser *p) {
     sql__push(p, &values, sql__string_literal(p, text, size, start + 1));
     return interval_message(p, &values, &none, start);
   }
-  if (kind != KW_DATE && kind != KW_TIME && kind != KW_TIMESTAMP && kind != KW_TIMESTAMP_LTZ && kind != KW_TIMESTAMP_NTZ) {
-    trn_kv params[] = {{"unsupportedType", trn__arena_printf(p->arena, "\"%s\"", type)},
-                       {"supportedTypes", "\"DATE\", \"TIMESTAMP_NTZ\", \"TIMESTAMP_LTZ\", \"TIMESTAMP\", \"INTERVAL\", \"X\", \"TIME\""}};
+  if (kind != KW_DATE && kind != KW_TIME && kind != KW_TIMESTAMP && kind != KW_TIMESTAMP_LTZ &&
+      kind != KW_TIMESTAMP_NTZ) {
+    trn_kv params[] = {
+        {"unsupportedType", trn__arena_printf(p->arena, "\"%s\"", type)},
+        {"supportedTypes",
+         "\"DATE\", \"TIMESTAMP_NTZ\", \"TIMESTAMP_LTZ\", \"TIMESTAMP\", \"INTERVAL\", \"X\", \"TIME\""}};
     sql__fail(p, start, sql__last(p), "UNSUPPORTED_TYPED_LITERAL", "0A000", params, 2);
   }
   sql_expr *expr = sql__expr(p, start, sql__last(p));
@@ -437,7 +450,8 @@ static size_t interval_value_tokens(const sql_parser *p, size_t index) {
 /* INTERVAL before a number is nothing else, even without a unit. */
 bool sql__at_interval(const sql_parser *p) {
   sql_kind next = sql__ahead(p, 1);
-  return sql__kind(p) == KW_INTERVAL && (next == SQL_INTEGER || next == SQL_DECIMAL || interval_value_tokens(p, p->at + 1) > 0);
+  return sql__kind(p) == KW_INTERVAL &&
+         (next == SQL_INTEGER || next == SQL_DECIMAL || interval_value_tokens(p, p->at + 1) > 0);
 }
 
 static sql_expr *interval_value(sql_parser *p) {

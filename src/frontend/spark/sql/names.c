@@ -3,8 +3,8 @@
 
 bool sql__is_identifier(const sql_parser *p, size_t index) {
   sql_kind kind = sql__kind_at(p, index);
-  return kind == SQL_IDENTIFIER || kind == SQL_BACKQUOTED || (kind == SQL_DOUBLE_QUOTED && p->options.double_quoted_identifiers) ||
-         sql__is_keyword(kind);
+  return kind == SQL_IDENTIFIER || kind == SQL_BACKQUOTED ||
+         (kind == SQL_DOUBLE_QUOTED && p->options.double_quoted_identifiers) || sql__is_keyword(kind);
 }
 
 bool sql__is_strict_identifier(const sql_parser *p, size_t index) {
@@ -225,9 +225,11 @@ static bool stops_alias(sql_kind kind, bool table) {
 bool sql__at_alias(const sql_parser *p, bool table) {
   if (!(table ? sql__is_strict_identifier(p, p->at) : sql__is_identifier(p, p->at))) return false;
   if ((sql__kind(p) == KW_APPROX || sql__kind(p) == KW_EXACT) && sql__ahead(p, 1) == KW_NEAREST) return !table;
+  if (sql__kind(p) == KW_GROUPING && sql__ahead(p, 1) == KW_SETS) return false;
   if (!stops_alias(sql__kind(p), table)) return true;
   sql_kind next = sql__ahead(p, 1);
-  return sql__kind(p) != KW_AS && (next == SQL_END || next == SQL_COMMA || next == SQL_RIGHT_PAREN || next == SQL_SEMICOLON);
+  return sql__kind(p) != KW_AS &&
+         (next == SQL_END || next == SQL_COMMA || next == SQL_RIGHT_PAREN || next == SQL_SEMICOLON);
 }
 
 /* ---- column names of DataFrame.col ---- */
@@ -273,8 +275,8 @@ static bool attribute_part(const char *text, size_t size, size_t *i, char *part,
   return true;
 }
 
-trn_status spark__sql_parse_attribute_name(trn_arena *arena, const char *text, size_t size, char ***parts, size_t *count,
-                                           trn_error **error) {
+trn_status spark__sql_parse_attribute_name(trn_arena *arena, const char *text, size_t size, char ***parts,
+                                           size_t *count, trn_error **error) {
   size_t dots = 0;
   for (size_t i = 0; i < size; i++) dots += text[i] == '.';
   char **items = trn__arena_alloc_n(arena, sizeof(char *), dots + 1);

@@ -61,18 +61,22 @@ void sql__expect(sql_parser *p, sql_kind kind) {
   sql__fail_syntax_at(p, p->at, hint);
 }
 
-size_t sql__last(const sql_parser *p) { return p->at > 0 ? p->at - 1 : 0; }
+size_t sql__last(const sql_parser *p) {
+  return p->at > 0 ? p->at - 1 : 0;
+}
 
 void sql__enter(sql_parser *p, unsigned cost) {
   p->depth += cost;
   if (p->depth > TRN_SQL_DEPTH_MAX) {
-    p->status = trn_error_set(&p->error, TRN_RESOURCE_EXHAUSTED, NULL, "the SQL text nests deeper than TRN_SQL_DEPTH_MAX (%d)",
-                              TRN_SQL_DEPTH_MAX);
+    p->status = trn_error_set(&p->error, TRN_RESOURCE_EXHAUSTED, NULL,
+                              "the SQL text nests deeper than TRN_SQL_DEPTH_MAX (%d)", TRN_SQL_DEPTH_MAX);
     longjmp(p->fail, 1);
   }
 }
 
-void sql__leave(sql_parser *p, unsigned cost) { p->depth -= cost; }
+void sql__leave(sql_parser *p, unsigned cost) {
+  p->depth -= cost;
+}
 
 size_t sql__find_inside(const sql_parser *p, size_t open, sql_kind a, sql_kind b) {
   size_t close = p->tokens[open].match;
@@ -118,8 +122,8 @@ _Noreturn void sql__fail_memory(sql_parser *p) {
   longjmp(p->fail, 1);
 }
 
-_Noreturn void sql__fail(sql_parser *p, size_t first, size_t last, const char *condition, const char *sqlstate, const trn_kv *params,
-                         size_t param_count) {
+_Noreturn void sql__fail(sql_parser *p, size_t first, size_t last, const char *condition, const char *sqlstate,
+                         const trn_kv *params, size_t param_count) {
   const sql_token *a = &p->tokens[first], *b = &p->tokens[last];
   trn_error_spec spec = {.struct_size = sizeof(spec),
                          .status = TRN_INVALID_ARGUMENT,
@@ -145,7 +149,9 @@ _Noreturn void sql__fail_syntax_at(sql_parser *p, size_t index, const char *hint
   sql__fail(p, index, index, "PARSE_SYNTAX_ERROR", "42601", params, 2);
 }
 
-_Noreturn void sql__fail_syntax(sql_parser *p) { sql__fail_syntax_at(p, p->at, NULL); }
+_Noreturn void sql__fail_syntax(sql_parser *p) {
+  sql__fail_syntax_at(p, p->at, NULL);
+}
 
 _Noreturn void sql__fail_unimplemented(sql_parser *p, size_t index, const char *what) {
   const sql_token *token = &p->tokens[index];
@@ -211,8 +217,9 @@ static void pair_parentheses(sql_parser *p) {
     sql_token *token = &p->tokens[i];
     if (token->kind != SQL_LEFT_PAREN) continue;
     const sql_token *next = &p->tokens[i + 1];
-    token->opens_query = next->kind == SQL_LEFT_PAREN ? next->opens_query && continues_query(sql__kind_at(p, next->match + 1))
-                                                      : sql__starts_query(p, i + 1);
+    token->opens_query = next->kind == SQL_LEFT_PAREN
+                             ? next->opens_query && continues_query(sql__kind_at(p, next->match + 1))
+                             : sql__starts_query(p, i + 1);
   }
 }
 
@@ -244,20 +251,29 @@ typedef void (*sql_rule)(sql_parser *p, void *out);
 
 static void statement_rule(sql_parser *p, void *out) {
   sql__statement(p, out);
-  while (sql__accept(p, SQL_SEMICOLON)) {}
+  while (sql__accept(p, SQL_SEMICOLON)) {
+  }
 }
 
-static void expression_rule(sql_parser *p, void *out) { *(sql_expr **)out = sql__named_expression(p); }
-static void type_rule(sql_parser *p, void *out) { *(sql_type **)out = sql__type(p); }
-static void schema_rule(sql_parser *p, void *out) { *(sql_type **)out = sql__schema(p); }
-static void path_rule(sql_parser *p, void *out) { sql__path(p, out); }
+static void expression_rule(sql_parser *p, void *out) {
+  *(sql_expr **)out = sql__named_expression(p);
+}
+static void type_rule(sql_parser *p, void *out) {
+  *(sql_type **)out = sql__type(p);
+}
+static void schema_rule(sql_parser *p, void *out) {
+  *(sql_type **)out = sql__schema(p);
+}
+static void path_rule(sql_parser *p, void *out) {
+  sql__path(p, out);
+}
 
 /* The only place that sets the jump: its locals do not change between setjmp and longjmp. */
-static trn_status run(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options, sql_rule rule, void *out,
-                      size_t *positional, unsigned depth, trn_error **error) {
+static trn_status run(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options, sql_rule rule,
+                      void *out, size_t *positional, unsigned depth, trn_error **error) {
   if (size > TRN_SQL_BYTES_MAX) {
-    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "a SQL text of %zu bytes is over TRN_SQL_BYTES_MAX (%u)", size,
-                         TRN_SQL_BYTES_MAX);
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "a SQL text of %zu bytes is over TRN_SQL_BYTES_MAX (%u)",
+                         size, TRN_SQL_BYTES_MAX);
   }
   sql_parser *p = trn__arena_alloc(arena, sizeof(*p));
   if (p == NULL) return trn__no_memory(error);
@@ -289,8 +305,9 @@ trn_status spark__sql_parse_statement(trn_arena *arena, const char *text, size_t
   return status;
 }
 
-trn_status spark__sql_parse_expression(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
-                                       Spark__Connect__Expression **out, trn_error **error) {
+trn_status spark__sql_parse_expression(trn_arena *arena, const char *text, size_t size,
+                                       const spark_sql_options *options, Spark__Connect__Expression **out,
+                                       trn_error **error) {
   *out = NULL;
   return run(arena, text, size, options, expression_rule, out, NULL, 0, error);
 }
@@ -307,7 +324,8 @@ trn_status spark__sql_parse_schema(trn_arena *arena, const char *text, size_t si
   return run(arena, text, size, options, schema_rule, out, NULL, 0, error);
 }
 
-trn_status sql__parse_nested_path(const sql_parser *p, const char *text, size_t size, char ***parts, size_t *count, trn_error **error) {
+trn_status sql__parse_nested_path(const sql_parser *p, const char *text, size_t size, char ***parts, size_t *count,
+                                  trn_error **error) {
   sql_list list = {0};
   trn_status status = run(p->arena, text, size, &p->options, path_rule, &list, NULL, p->depth, error);
   *parts = (char **)list.items;
@@ -315,8 +333,9 @@ trn_status sql__parse_nested_path(const sql_parser *p, const char *text, size_t 
   return status;
 }
 
-trn_status spark__sql_parse_multipart_identifier(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
-                                                 char ***parts, size_t *count, trn_error **error) {
+trn_status spark__sql_parse_multipart_identifier(trn_arena *arena, const char *text, size_t size,
+                                                 const spark_sql_options *options, char ***parts, size_t *count,
+                                                 trn_error **error) {
   sql_list list = {0};
   trn_status status = run(arena, text, size, options, path_rule, &list, NULL, 0, error);
   *parts = status == TRN_OK ? (char **)list.items : NULL;

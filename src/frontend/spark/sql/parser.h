@@ -1,5 +1,5 @@
-/* Inside the parser. One recursive descent over an array of tokens; expressions use stacks of their own (expr.c), so that
- * parentheses and operators cost no C stack.
+/* Inside the parser. One recursive descent over an array of tokens; expressions use stacks of their own (expr.c), so
+ * that parentheses and operators cost no C stack.
  *
  * Errors leave by longjmp to spark__sql_parse_*: everything is in the arena and nothing has a destructor, so there is
  * nothing to unwind, and no function here returns a failure. */
@@ -28,7 +28,7 @@ typedef struct sql_parser {
   sql_token *tokens; /* the last one is SQL_END */
   size_t count;
   size_t at;
-  unsigned depth;
+  unsigned depth, type_depth;
   size_t positional;
   const sql_lambda *lambda;
   struct sql_operator *operators; /* the stacks of expr.c, shared by nested calls */
@@ -65,12 +65,18 @@ void *sql__message(sql_parser *p, size_t size, void (*init)(void *message));
 #define SQL_SET_LIST(list, message, field)                                                                             \
   ((message)->n_##field = (list).count, (message)->field = (void *)(list).items)
 
-static inline const sql_token *sql__token(const sql_parser *p) { return &p->tokens[p->at]; }
-static inline sql_kind sql__kind(const sql_parser *p) { return (sql_kind)p->tokens[p->at].kind; }
+static inline const sql_token *sql__token(const sql_parser *p) {
+  return &p->tokens[p->at];
+}
+static inline sql_kind sql__kind(const sql_parser *p) {
+  return (sql_kind)p->tokens[p->at].kind;
+}
 static inline sql_kind sql__kind_at(const sql_parser *p, size_t index) {
   return (sql_kind)p->tokens[index < p->count ? index : p->count - 1].kind;
 }
-static inline sql_kind sql__ahead(const sql_parser *p, size_t n) { return sql__kind_at(p, p->at + n); }
+static inline sql_kind sql__ahead(const sql_parser *p, size_t n) {
+  return sql__kind_at(p, p->at + n);
+}
 void sql__advance(sql_parser *p);
 bool sql__accept(sql_parser *p, sql_kind kind);
 bool sql__accept2(sql_parser *p, sql_kind first, sql_kind second);
@@ -82,11 +88,11 @@ void sql__leave(sql_parser *p, unsigned cost);
 size_t sql__find_inside(const sql_parser *p, size_t open, sql_kind a, sql_kind b);
 
 _Noreturn void sql__fail_memory(sql_parser *p);
-_Noreturn void sql__fail_syntax(sql_parser *p);                 /* at the current token */
+_Noreturn void sql__fail_syntax(sql_parser *p); /* at the current token */
 _Noreturn void sql__fail_syntax_at(sql_parser *p, size_t index, const char *hint);
 /* Another condition of the grammar; up to two parameters; position from the tokens first..last. */
-_Noreturn void sql__fail(sql_parser *p, size_t first, size_t last, const char *condition, const char *sqlstate, const trn_kv *params,
-                         size_t param_count);
+_Noreturn void sql__fail(sql_parser *p, size_t first, size_t last, const char *condition, const char *sqlstate,
+                         const trn_kv *params, size_t param_count);
 _Noreturn void sql__fail_unimplemented(sql_parser *p, size_t index, const char *what);
 char *sql__token_text(sql_parser *p, size_t index);
 char *sql__upper(sql_parser *p, const char *text);
@@ -94,7 +100,8 @@ char *sql__lower(sql_parser *p, const char *text);
 bool sql__token_is(const sql_parser *p, size_t index, const char *word); /* ignoring case */
 
 /* A path inside another text; goes on counting depth. */
-trn_status sql__parse_nested_path(const sql_parser *p, const char *text, size_t size, char ***parts, size_t *count, trn_error **error);
+trn_status sql__parse_nested_path(const sql_parser *p, const char *text, size_t size, char ***parts, size_t *count,
+                                  trn_error **error);
 
 /* ---- names.c ---- */
 bool sql__is_identifier(const sql_parser *p, size_t index);        /* also strict ones */
@@ -116,7 +123,7 @@ bool sql__is_number(sql_kind kind);
 char *sql__string(sql_parser *p, size_t *size); /* one or more adjacent ones */
 sql_expr *sql__string_literal(sql_parser *p, const char *text, size_t size, size_t start);
 sql_expr *sql__constant_text(sql_parser *p, const char *text); /* a made-up string argument */
-sql_expr *sql__number(sql_parser *p); /* with a leading '-' */
+sql_expr *sql__number(sql_parser *p);                          /* with a leading '-' */
 sql_expr *sql__boolean(sql_parser *p, bool value, size_t start);
 sql_expr *sql__integer_literal(sql_parser *p, int32_t value, size_t start);
 int32_t sql__integer_value(sql_parser *p);
@@ -153,14 +160,15 @@ void sql__expressions(sql_parser *p, sql_list *list);
 void sql__named_expressions(sql_parser *p, sql_list *list);
 Spark__Connect__Expression__SortOrder *sql__sort_item(sql_parser *p);
 void sql__sort_items(sql_parser *p, sql_list *list);
-sql_operand sql__primary(sql_parser *p);                            /* without postfixes behind parentheses */
-sql_operand sql__postfixes(sql_parser *p, sql_operand operand);     /* .x [i] ::t COLLATE c */
+sql_operand sql__primary(sql_parser *p);                                /* without postfixes behind parentheses */
+sql_operand sql__postfixes(sql_parser *p, sql_operand operand);         /* .x [i] ::t COLLATE c */
 sql_expr *sql__call(sql_parser *p, size_t start, const sql_list *name); /* at "(" */
 bool sql__at_special_call(const sql_parser *p);
 sql_expr *sql__special_call(sql_parser *p);
 bool sql__at_lambda(const sql_parser *p);
 sql_expr *sql__lambda(sql_parser *p);
-sql_expr *sql__subquery(sql_parser *p, Spark__Connect__TrnSubqueryKind kind, const sql_list *in_values, size_t start); /* at "(" */
+sql_expr *sql__subquery(sql_parser *p, Spark__Connect__TrnSubqueryKind kind, const sql_list *in_values,
+                        size_t start);                               /* at "(" */
 Spark__Connect__Expression__Window *sql__window_body(sql_parser *p); /* at "(" */
 void sql__named_window(sql_parser *p, sql_list *windows);
 
@@ -175,9 +183,10 @@ bool sql__at_join(const sql_parser *p);
 sql_relation *sql__join(sql_parser *p, sql_relation *left, size_t start);
 sql_relation *sql__pivot(sql_parser *p, sql_relation *input, size_t start);   /* at PIVOT */
 sql_relation *sql__unpivot(sql_parser *p, sql_relation *input, size_t start); /* at UNPIVOT */
-bool sql__at_pipe(const sql_parser *p); /* |> or | before an operator of pipes */
-sql_relation *sql__pipe(sql_parser *p, sql_relation *input, size_t start); /* behind |> */
-sql_relation *sql__set_operation(sql_parser *p, sql_relation *left, sql_relation *right, sql_kind kind, bool all, size_t start);
+bool sql__at_pipe(const sql_parser *p);                                       /* |> or | before an operator of pipes */
+sql_relation *sql__pipe(sql_parser *p, sql_relation *input, size_t start);    /* behind |> */
+sql_relation *sql__set_operation(sql_parser *p, sql_relation *left, sql_relation *right, sql_kind kind, bool all,
+                                 size_t start);
 bool sql__set_quantifier(sql_parser *p); /* UNION ALL */
 sql_relation *sql__query_primary(sql_parser *p);
 sql_relation *sql__organization(sql_parser *p, sql_relation *relation, size_t start);

@@ -132,13 +132,15 @@ bool sql__at_pipe(const sql_parser *p) {
   if (sql__kind(p) == SQL_OPERATOR_PIPE) return true;
   if (sql__kind(p) != SQL_PIPE || !is_pipe_word(sql__ahead(p, 1))) return false;
   sql_kind next = sql__ahead(p, 2);
-  return next != SQL_END && next != SQL_COMMA && next != SQL_RIGHT_PAREN && next != SQL_DOT && !(next >= SQL_EQ && next <= SQL_GTE);
+  return next != SQL_END && next != SQL_COMMA && next != SQL_RIGHT_PAREN && next != SQL_DOT &&
+         !(next >= SQL_EQ && next <= SQL_GTE);
 }
 
 static sql_expr *plain_star(sql_parser *p) {
   sql_expr *star = sql__expr(p, sql__last(p), sql__last(p));
   star->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_STAR;
-  star->unresolved_star = SQL_NEW(p, Spark__Connect__Expression__UnresolvedStar, spark__connect__expression__unresolved_star);
+  star->unresolved_star =
+      SQL_NEW(p, Spark__Connect__Expression__UnresolvedStar, spark__connect__expression__unresolved_star);
   return star;
 }
 
@@ -162,11 +164,14 @@ static sql_relation *pipe_extend(sql_parser *p, sql_relation *input, size_t star
 static sql_relation *pipe_set(sql_parser *p, sql_relation *input, size_t start) {
   sql__advance(p);
   do {
-    Spark__Connect__Expression__Alias *alias = SQL_NEW(p, Spark__Connect__Expression__Alias, spark__connect__expression__alias);
+    Spark__Connect__Expression__Alias *alias =
+        SQL_NEW(p, Spark__Connect__Expression__Alias, spark__connect__expression__alias);
     sql_list names = {0}, aliases = {0};
     sql__push(p, &names, sql__error_capturing_identifier(p));
     if (sql__kind(p) == SQL_DOT) {
-      trn_kv param = {"message", "SQL pipe syntax |> SET operator with multi-part assignment key (only single-part keys are allowed)"};
+      trn_kv param = {
+          "message",
+          "SQL pipe syntax |> SET operator with multi-part assignment key (only single-part keys are allowed)"};
       sql__fail(p, start, p->at, "_LEGACY_ERROR_TEMP_0035", NULL, &param, 1);
     }
     sql__expect(p, SQL_EQ);
@@ -206,7 +211,8 @@ static sql_relation *pipe_drop(sql_parser *p, sql_relation *input, size_t start)
 static void refuse_grouping(sql_parser *p, size_t keys) {
   sql_kind kind = sql__kind_at(p, keys), next = sql__kind_at(p, keys + 1);
   const char *what = NULL;
-  if ((kind == KW_ROLLUP || kind == KW_CUBE) && next == SQL_LEFT_PAREN) what = kind == KW_ROLLUP ? "GROUP BY ROLLUP" : "GROUP BY CUBE";
+  if ((kind == KW_ROLLUP || kind == KW_CUBE) && next == SQL_LEFT_PAREN)
+    what = kind == KW_ROLLUP ? "GROUP BY ROLLUP" : "GROUP BY CUBE";
   if (kind == KW_ALL && keys == sql__last(p)) what = "GROUP BY ALL";
   if ((kind == KW_GROUPING && next == KW_SETS) || sql__kind(p) == KW_GROUPING) what = "GROUPING SETS";
   if (what == NULL) return;
@@ -290,7 +296,8 @@ static sql_relation *pipe_result_clause(sql_parser *p, sql_relation *input, size
     sql_kind kind = sql__kind_at(p, i);
     if (kind == SQL_LEFT_PAREN) i = p->tokens[i].match;
     if (result_clause(kind) == NULL || kind == first || (first == KW_LIMIT && kind == KW_OFFSET) ||
-        (first == KW_DISTRIBUTE && kind == KW_SORT) || (kind != KW_LIMIT && kind != KW_OFFSET && sql__kind_at(p, i + 1) != KW_BY)) {
+        (first == KW_DISTRIBUTE && kind == KW_SORT) ||
+        (kind != KW_LIMIT && kind != KW_OFFSET && sql__kind_at(p, i + 1) != KW_BY)) {
       continue;
     }
     trn_kv params[] = {{"clause1", result_clause(first)}, {"clause2", result_clause(kind)}};

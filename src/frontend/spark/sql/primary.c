@@ -1,7 +1,9 @@
 /* Primary expressions and what may stand behind them. */
 #include "frontend/spark/sql/parser.h"
 
-static sql_operand operand_of(sql_parser *p, sql_expr *expr, size_t start) { return (sql_operand){expr, start, sql__last(p)}; }
+static sql_operand operand_of(sql_parser *p, sql_expr *expr, size_t start) {
+  return (sql_operand){expr, start, sql__last(p)};
+}
 
 /* ---- CASE ---- */
 
@@ -42,7 +44,8 @@ static sql_expr *case_expression(sql_parser *p) {
 
 static bool at_case(const sql_parser *p) {
   sql_kind next = sql__ahead(p, 1);
-  return next != SQL_END && next != SQL_COMMA && next != SQL_RIGHT_PAREN && next != SQL_DOT && next != KW_FROM && next != SQL_SEMICOLON;
+  return next != SQL_END && next != SQL_COMMA && next != SQL_RIGHT_PAREN && next != SQL_DOT && next != KW_FROM &&
+         next != SQL_SEMICOLON;
 }
 
 /* ---- subqueries, stars, parameters, lambdas ---- */
@@ -68,10 +71,12 @@ static sql_expr *star(sql_parser *p, const sql_list *target, size_t start) {
   sql__advance(p);
   sql_expr *expr = sql__expr(p, start, sql__last(p));
   expr->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_STAR;
-  expr->unresolved_star = SQL_NEW(p, Spark__Connect__Expression__UnresolvedStar, spark__connect__expression__unresolved_star);
+  expr->unresolved_star =
+      SQL_NEW(p, Spark__Connect__Expression__UnresolvedStar, spark__connect__expression__unresolved_star);
   if (target != NULL) {
     char *path = sql__join_path(p, target);
-    expr->unresolved_star->_unparsed_target_case = SPARK__CONNECT__EXPRESSION__UNRESOLVED_STAR___UNPARSED_TARGET_UNPARSED_TARGET;
+    expr->unresolved_star->_unparsed_target_case =
+        SPARK__CONNECT__EXPRESSION__UNRESOLVED_STAR___UNPARSED_TARGET_UNPARSED_TARGET;
     expr->unresolved_star->unparsed_target = trn__arena_printf(p->arena, "%s.*", path);
     if (expr->unresolved_star->unparsed_target == NULL) sql__fail_memory(p);
   }
@@ -134,7 +139,8 @@ sql_expr *sql__lambda(sql_parser *p) {
   sql__expect(p, SQL_ARROW);
   for (size_t i = 0; i < names.count; i++) {
     Spark__Connect__Expression__UnresolvedNamedLambdaVariable *variable =
-        SQL_NEW(p, Spark__Connect__Expression__UnresolvedNamedLambdaVariable, spark__connect__expression__unresolved_named_lambda_variable);
+        SQL_NEW(p, Spark__Connect__Expression__UnresolvedNamedLambdaVariable,
+                spark__connect__expression__unresolved_named_lambda_variable);
     variable->n_name_parts = 1;
     variable->name_parts = (char **)&names.items[i];
     sql__push(p, &variables, variable);
@@ -145,7 +151,8 @@ sql_expr *sql__lambda(sql_parser *p) {
   p->lambda = scope.outer;
   sql_expr *expr = sql__expr(p, start, sql__last(p));
   expr->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LAMBDA_FUNCTION;
-  expr->lambda_function = SQL_NEW(p, Spark__Connect__Expression__LambdaFunction, spark__connect__expression__lambda_function);
+  expr->lambda_function =
+      SQL_NEW(p, Spark__Connect__Expression__LambdaFunction, spark__connect__expression__lambda_function);
   expr->lambda_function->function = body;
   SQL_SET_LIST(variables, expr->lambda_function, arguments);
   return expr;
@@ -265,7 +272,8 @@ static sql_expr *variant_path(sql_parser *p, sql_expr *base, size_t start) {
   for (bool opening = true; more; opening = false) {
     if (sql__kind(p) == SQL_LEFT_BRACKET) {
       sql__advance(p);
-      if (sql__kind(p) != SQL_INTEGER && !sql__is_string(p, p->at) && !sql__is_identifier(p, p->at)) sql__fail_syntax(p);
+      if (sql__kind(p) != SQL_INTEGER && !sql__is_string(p, p->at) && !sql__is_identifier(p, p->at))
+        sql__fail_syntax(p);
       sql__advance(p);
       sql__expect(p, SQL_RIGHT_BRACKET);
     } else {
@@ -275,8 +283,8 @@ static sql_expr *variant_path(sql_parser *p, sql_expr *base, size_t start) {
     more = sql__kind(p) == SQL_DOT || sql__kind(p) == SQL_LEFT_BRACKET;
   }
   const sql_token *a = &p->tokens[first], *b = &p->tokens[sql__last(p)];
-  char *path = trn__arena_printf(p->arena, a->kind == SQL_LEFT_BRACKET ? "$%.*s" : "$.%.*s", (int)(b->start + b->size - a->start),
-                                 p->text + a->start);
+  char *path = trn__arena_printf(p->arena, a->kind == SQL_LEFT_BRACKET ? "$%.*s" : "$.%.*s",
+                                 (int)(b->start + b->size - a->start), p->text + a->start);
   if (path == NULL) sql__fail_memory(p);
   sql_list arguments = {0};
   sql__push(p, &arguments, base);

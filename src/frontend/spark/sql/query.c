@@ -4,8 +4,8 @@
 /* ---- where a query starts ---- */
 
 static bool ends_or_operates(sql_kind kind) {
-  return kind == SQL_END || kind == SQL_COMMA || kind == SQL_RIGHT_PAREN || kind == SQL_DOT || (kind >= SQL_EQ && kind <= SQL_GTE) ||
-         kind == SQL_SLASH || kind == SQL_CONCAT || kind == SQL_SEMICOLON;
+  return kind == SQL_END || kind == SQL_COMMA || kind == SQL_RIGHT_PAREN || kind == SQL_DOT ||
+         (kind >= SQL_EQ && kind <= SQL_GTE) || kind == SQL_SLASH || kind == SQL_CONCAT || kind == SQL_SEMICOLON;
 }
 
 static bool is_transform(const sql_parser *p, size_t index) {
@@ -23,7 +23,8 @@ bool sql__starts_query(const sql_parser *p, size_t index) {
   case KW_TABLE: return sql__is_identifier(p, index + 1);
   case KW_WITH: {
     sql_kind second = sql__kind_at(p, index + 2);
-    return sql__is_identifier(p, index + 1) && (second == KW_AS || second == SQL_LEFT_PAREN || next == KW_RECURSIVE || second == KW_MAX);
+    return sql__is_identifier(p, index + 1) &&
+           (second == KW_AS || second == SQL_LEFT_PAREN || next == KW_RECURSIVE || second == KW_MAX);
   }
   case KW_MAP:
   case KW_REDUCE: return is_transform(p, index);
@@ -54,7 +55,8 @@ static void cte(sql_parser *p, sql_list *ctes, bool recursive) {
     out->max_recursion_level = sql__integer_value(p);
   }
   for (size_t i = 0; i < ctes->count; i++) {
-    if (strcasecmp(((Spark__Connect__TrnCte *)ctes->items[i])->name, out->name) == 0) fail_duplicate(p, start, out->name);
+    if (strcasecmp(((Spark__Connect__TrnCte *)ctes->items[i])->name, out->name) == 0)
+      fail_duplicate(p, start, out->name);
   }
   sql__accept(p, KW_AS);
   sql__expect(p, SQL_LEFT_PAREN);
@@ -91,7 +93,8 @@ bool sql__set_quantifier(sql_parser *p) {
   return false;
 }
 
-sql_relation *sql__set_operation(sql_parser *p, sql_relation *left, sql_relation *right, sql_kind kind, bool all, size_t start) {
+sql_relation *sql__set_operation(sql_parser *p, sql_relation *left, sql_relation *right, sql_kind kind, bool all,
+                                 size_t start) {
   Spark__Connect__SetOperation *operation = SQL_NEW(p, Spark__Connect__SetOperation, spark__connect__set_operation);
   operation->left_input = left;
   operation->right_input = right;
@@ -106,7 +109,9 @@ sql_relation *sql__set_operation(sql_parser *p, sql_relation *left, sql_relation
   return relation;
 }
 
-static bool is_set_operator(sql_kind kind) { return kind == KW_UNION || kind == KW_EXCEPT || kind == KW_SETMINUS; }
+static bool is_set_operator(sql_kind kind) {
+  return kind == KW_UNION || kind == KW_EXCEPT || kind == KW_SETMINUS;
+}
 
 /* Operands of UNION and EXCEPT: INTERSECT binds tighter. */
 static sql_relation *intersection(sql_parser *p) {
@@ -183,7 +188,8 @@ sql_relation *sql__query_primary(sql_parser *p) {
 
 /* ---- ORDER BY ... OFFSET ---- */
 
-static sql_relation *order_by(sql_parser *p, sql_relation *input, sql_list *order, bool global, bool all, size_t start) {
+static sql_relation *order_by(sql_parser *p, sql_relation *input, sql_list *order, bool global, bool all,
+                              size_t start) {
   Spark__Connect__TrnOrderBy *message = SQL_NEW(p, Spark__Connect__TrnOrderBy, spark__connect__trn_order_by);
   message->input = input;
   message->is_global = global;
@@ -209,7 +215,8 @@ static sql_relation *distribute_by(sql_parser *p, sql_relation *input, sql_list 
 /* SORT BY of CLUSTER BY: ascending */
 static void ascending(sql_parser *p, const sql_list *expressions, sql_list *order) {
   for (size_t i = 0; i < expressions->count; i++) {
-    Spark__Connect__Expression__SortOrder *item = SQL_NEW(p, Spark__Connect__Expression__SortOrder, spark__connect__expression__sort_order);
+    Spark__Connect__Expression__SortOrder *item =
+        SQL_NEW(p, Spark__Connect__Expression__SortOrder, spark__connect__expression__sort_order);
     item->child = expressions->items[i];
     item->direction = SPARK__CONNECT__EXPRESSION__SORT_ORDER__SORT_DIRECTION__SORT_DIRECTION_ASCENDING;
     item->null_ordering = SPARK__CONNECT__EXPRESSION__SORT_ORDER__NULL_ORDERING__SORT_NULLS_FIRST;
@@ -220,8 +227,9 @@ static void ascending(sql_parser *p, const sql_list *expressions, sql_list *orde
 /* ORDER BY ALL: the word alone, with a direction */
 static bool at_order_all(const sql_parser *p) {
   sql_kind next = sql__ahead(p, 1);
-  return sql__kind(p) == KW_ALL && (next == KW_ASC || next == KW_DESC || next == KW_NULLS || next == SQL_END || next == SQL_RIGHT_PAREN ||
-                                    next == SQL_SEMICOLON || next == KW_LIMIT || next == KW_OFFSET || next == KW_WINDOW);
+  return sql__kind(p) == KW_ALL &&
+         (next == KW_ASC || next == KW_DESC || next == KW_NULLS || next == SQL_END || next == SQL_RIGHT_PAREN ||
+          next == SQL_SEMICOLON || next == KW_LIMIT || next == KW_OFFSET || next == KW_WINDOW);
 }
 
 _Noreturn static void fail_combination(sql_parser *p, size_t start) {
@@ -266,7 +274,8 @@ static sql_relation *limit(sql_parser *p, sql_relation *input, size_t start) {
 
 /* The select whose windows a WINDOW clause behind ORDER BY adds to; NULL: none. */
 static Spark__Connect__TrnSelect *select_below(sql_relation *relation) {
-  while (relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_TRN_ORDER_BY) relation = relation->trn_order_by->input;
+  while (relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_TRN_ORDER_BY)
+    relation = relation->trn_order_by->input;
   return relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_TRN_SELECT ? relation->trn_select : NULL;
 }
 
@@ -288,7 +297,8 @@ sql_relation *sql__query(sql_parser *p) {
   size_t start = p->at;
   sql_relation *ctes = sql__kind(p) == KW_WITH ? with(p) : NULL;
   size_t body = p->at;
-  if (ctes != NULL && (sql__kind(p) == KW_INSERT || sql__kind(p) == KW_MERGE || sql__kind(p) == KW_UPDATE || sql__kind(p) == KW_DELETE)) {
+  if (ctes != NULL && (sql__kind(p) == KW_INSERT || sql__kind(p) == KW_MERGE || sql__kind(p) == KW_UPDATE ||
+                       sql__kind(p) == KW_DELETE)) {
     sql__fail_unimplemented(p, body, "WITH before INSERT, UPDATE, DELETE, MERGE");
   }
   sql_relation *relation = query_term(p);

@@ -85,8 +85,8 @@ static void grouping_set(sql_parser *p, group_item *item) {
 }
 
 _Noreturn static void fail_sets(sql_parser *p) {
-  p->status = trn_error_set(&p->error, TRN_RESOURCE_EXHAUSTED, NULL, "GROUP BY has more grouping sets than TRN_GROUPING_SETS_MAX (%u)",
-                            TRN_GROUPING_SETS_MAX);
+  p->status = trn_error_set(&p->error, TRN_RESOURCE_EXHAUSTED, NULL,
+                            "GROUP BY has more grouping sets than TRN_GROUPING_SETS_MAX (%u)", TRN_GROUPING_SETS_MAX);
   longjmp(p->fail, 1);
 }
 
@@ -213,7 +213,8 @@ static void finish_items(sql_parser *p, Spark__Connect__TrnSelect *select, const
 
 static bool at_group_all(const sql_parser *p) {
   sql_kind next = sql__ahead(p, 1);
-  return sql__kind(p) == KW_ALL && next != SQL_DOT && next != SQL_LEFT_PAREN && next != SQL_COMMA && !(next >= SQL_EQ && next <= SQL_HAT);
+  return sql__kind(p) == KW_ALL && next != SQL_DOT && next != SQL_LEFT_PAREN && next != SQL_COMMA &&
+         !(next >= SQL_EQ && next <= SQL_HAT);
 }
 
 void sql__group_by(sql_parser *p, Spark__Connect__TrnSelect *select) {
@@ -270,8 +271,8 @@ void sql__window_clause(sql_parser *p, sql_list *windows) {
 
 static bool at_set_quantifier(const sql_parser *p) {
   sql_kind next = sql__ahead(p, 1);
-  return (sql__kind(p) == KW_DISTINCT || sql__kind(p) == KW_ALL) && next != SQL_END && next != SQL_COMMA && next != SQL_RIGHT_PAREN &&
-         next != SQL_DOT && next != SQL_SEMICOLON;
+  return (sql__kind(p) == KW_DISTINCT || sql__kind(p) == KW_ALL) && next != SQL_END && next != SQL_COMMA &&
+         next != SQL_RIGHT_PAREN && next != SQL_DOT && next != SQL_SEMICOLON;
 }
 
 /* SELECT TRANSFORM(...) USING 'script', not the function transform */

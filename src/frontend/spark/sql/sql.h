@@ -1,5 +1,6 @@
 /* The Spark SQL parser: text in, the protobuf messages out that a DataFrame client would have sent, plus members of our
- * own (proto/extensions.json) where those lack something. Pure: no session, no catalog. Follows the grammar of Spark 4.2.
+ * own (proto/extensions.json) where those lack something. Pure: no session, no catalog. Follows the grammar of
+ * Spark 4.2.
  *
  * How things are encoded, for those who translate the result
  *  - Names. An identifier path is one text, its parts joined by '.', a part in backticks where it needs them (both in
@@ -8,12 +9,12 @@
  *    is_user_defined_function set. CURRENT_DATE, CURRENT_USER etc. without parentheses are unresolved_attribute, as in
  *    Spark: a function only when no column has the name.
  *  - Operators: + - * / % div & | ^ ~ << >> >>> = as "==", <=> < <= > >=, and, or, not, like(a, p[, escape]), ilike,
- *    rlike, in, isNull, isNotNull, concat for ||, negative, positive. BETWEEN is and(>=, <=) over shared operand messages.
- *    a IS TRUE is <=>(a, true), IS UNKNOWN is isNull. LIKE ANY/ALL are or/and chains. Chains of AND (OR) become balanced
- *    trees, as in Spark. (a, b) is struct(a, b). CASE WHEN is when(c1, v1, ..., else).
+ *    rlike, in, isNull, isNotNull, concat for ||, negative, positive. BETWEEN is and(>=, <=) over shared operand
+ * messages. a IS TRUE is <=>(a, true), IS UNKNOWN is isNull. LIKE ANY/ALL are or/and chains. Chains of AND (OR) become
+ * balanced trees, as in Spark. (a, b) is struct(a, b). CASE WHEN is when(c1, v1, ..., else).
  *  - trn_interval. values: texts (string literals) with the sign applied, or trn_parameter; units: lower case, singular
- *    or plural as written. As many units as values: INTERVAL 3 MONTHS '2' DAY. One value, two units: INTERVAL '1-2' YEAR TO
- *    MONTH. One value, no unit: INTERVAL '1 day 2 hours'. `negative` is not used.
+ *    or plural as written. As many units as values: INTERVAL 3 MONTHS '2' DAY. One value, two units: INTERVAL '1-2'
+ * YEAR TO MONTH. One value, no unit: INTERVAL '1 day 2 hours'. `negative` is not used.
  *  - trn_typed_string: type is DATE, TIMESTAMP, TIMESTAMP_NTZ, TIMESTAMP_LTZ or TIME. X'1F' is a binary literal.
  *  - trn_parameter: the name of :name; for ? its index from 0 as digits.
  *  - trn_star_except: expressions[0] is the star, the others are the columns it leaves out.
@@ -62,19 +63,21 @@ typedef struct spark_sql_statement {
 trn_status spark__sql_parse_statement(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
                                       spark_sql_statement *out, trn_error **error);
 /* A named expression: "a + 1 AS b". */
-trn_status spark__sql_parse_expression(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
-                                       Spark__Connect__Expression **out, trn_error **error);
+trn_status spark__sql_parse_expression(trn_arena *arena, const char *text, size_t size,
+                                       const spark_sql_options *options, Spark__Connect__Expression **out,
+                                       trn_error **error);
 trn_status spark__sql_parse_type(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
                                  Spark__Connect__DataType **out, trn_error **error);
 /* "a INT, b STRING NOT NULL COMMENT 'x'" as a struct. */
 trn_status spark__sql_parse_schema(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
                                    Spark__Connect__DataType **out, trn_error **error);
 /* A table or function name of one or more parts. */
-trn_status spark__sql_parse_multipart_identifier(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
-                                                 char ***parts, size_t *count, trn_error **error);
+trn_status spark__sql_parse_multipart_identifier(trn_arena *arena, const char *text, size_t size,
+                                                 const spark_sql_options *options, char ***parts, size_t *count,
+                                                 trn_error **error);
 /* A column name as DataFrame.col takes it: only dots and backticks mean something. */
-trn_status spark__sql_parse_attribute_name(trn_arena *arena, const char *text, size_t size, char ***parts, size_t *count,
-                                           trn_error **error);
+trn_status spark__sql_parse_attribute_name(trn_arena *arena, const char *text, size_t size, char ***parts,
+                                           size_t *count, trn_error **error);
 /* The text of a path, parts in backticks where needed. NULL: out of memory. */
 char *spark__sql_quote_path(trn_arena *arena, char *const *parts, size_t count);
 

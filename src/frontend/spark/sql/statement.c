@@ -13,9 +13,12 @@ static bool at_words(const sql_parser *p, const char *words) {
   return true;
 }
 
-static bool if_exists(sql_parser *p) { return sql__accept2(p, KW_IF, KW_EXISTS); }
+static bool if_exists(sql_parser *p) {
+  return sql__accept2(p, KW_IF, KW_EXISTS);
+}
 
-static sql_relation *catalog(sql_parser *p, size_t start, Spark__Connect__Catalog__CatTypeCase which, Spark__Connect__Catalog **out) {
+static sql_relation *catalog(sql_parser *p, size_t start, Spark__Connect__Catalog__CatTypeCase which,
+                             Spark__Connect__Catalog **out) {
   sql_relation *relation = sql__relation(p, start, sql__last(p));
   relation->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_CATALOG;
   relation->catalog = *out = SQL_NEW(p, Spark__Connect__Catalog, spark__connect__catalog);
@@ -37,10 +40,11 @@ static bool create_temp_view(sql_parser *p, spark_sql_statement *out) {
     p->at = at;
     return false;
   }
-  if (sql__kind(p) == KW_IF && sql__ahead(p, 1) == KW_NOT) sql__fail_unimplemented(p, at, "CREATE TEMPORARY VIEW IF NOT EXISTS");
+  if (sql__kind(p) == KW_IF && sql__ahead(p, 1) == KW_NOT)
+    sql__fail_unimplemented(p, at, "CREATE TEMPORARY VIEW IF NOT EXISTS");
   view->name = sql__path_text(p);
-  if (sql__kind(p) == KW_USING || sql__kind(p) == SQL_LEFT_PAREN || sql__kind(p) == KW_COMMENT || sql__kind(p) == KW_TBLPROPERTIES ||
-      sql__kind(p) == KW_DEFAULT) {
+  if (sql__kind(p) == KW_USING || sql__kind(p) == SQL_LEFT_PAREN || sql__kind(p) == KW_COMMENT ||
+      sql__kind(p) == KW_TBLPROPERTIES || sql__kind(p) == KW_DEFAULT) {
     sql__fail_unimplemented(p, p->at, "CREATE TEMPORARY VIEW with columns, properties or USING");
   }
   sql__expect(p, KW_AS);
@@ -82,7 +86,8 @@ static sql_relation *create_database(sql_parser *p, size_t start) {
     p->at += 3;
   }
   create->db_name = sql__path_text(p);
-  if (sql__kind(p) == KW_COMMENT || sql__kind(p) == KW_LOCATION || sql__kind(p) == KW_WITH || sql__kind(p) == KW_DEFAULT) {
+  if (sql__kind(p) == KW_COMMENT || sql__kind(p) == KW_LOCATION || sql__kind(p) == KW_WITH ||
+      sql__kind(p) == KW_DEFAULT) {
     sql__fail_unimplemented(p, p->at, "CREATE DATABASE with a comment, location, collation or properties");
   }
   sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_CREATE_DATABASE, &message);
@@ -176,7 +181,8 @@ static void set(sql_parser *p, spark_sql_statement *out) {
     set_time_zone(p, out);
     return;
   }
-  if (((sql__kind(p) == KW_VARIABLE || sql__kind(p) == KW_VAR) && sql__is_identifier(p, p->at + 1)) || sql__kind(p) == KW_ROLE) {
+  if (((sql__kind(p) == KW_VARIABLE || sql__kind(p) == KW_VAR) && sql__is_identifier(p, p->at + 1)) ||
+      sql__kind(p) == KW_ROLE) {
     sql__fail_unimplemented(p, p->at, sql__kind(p) == KW_ROLE ? "SET ROLE" : "SET VARIABLE");
   }
   size_t end = statement_end(p), eq = p->at;
@@ -190,8 +196,9 @@ static void set(sql_parser *p, spark_sql_statement *out) {
   }
   if (eq < end) {
     p->at = eq + 1;
-    value = sql__kind(p) == SQL_BACKQUOTED && p->at + 1 == end ? sql__identifier(p)
-                                                                : trimmed(p, p->tokens[eq].start + p->tokens[eq].size, p->tokens[end].start);
+    value = sql__kind(p) == SQL_BACKQUOTED && p->at + 1 == end
+                ? sql__identifier(p)
+                : trimmed(p, p->tokens[eq].start + p->tokens[eq].size, p->tokens[end].start);
   }
   set_entry(p, out, key, value);
   p->at = end;
@@ -202,8 +209,9 @@ static void reset(sql_parser *p, spark_sql_statement *out) {
   sql__advance(p);
   size_t end = statement_end(p);
   if (p->at == end) return;
-  char *key = sql__kind(p) == SQL_BACKQUOTED && p->at + 1 == end ? sql__identifier(p)
-                                                                 : trimmed(p, sql__token(p)->start, p->tokens[end].start);
+  char *key = sql__kind(p) == SQL_BACKQUOTED && p->at + 1 == end
+                  ? sql__identifier(p)
+                  : trimmed(p, sql__token(p)->start, p->tokens[end].start);
   set_entry(p, out, key, NULL);
   p->at = end;
 }
@@ -212,12 +220,55 @@ static void reset(sql_parser *p, spark_sql_statement *out) {
 
 /* Spark's statements that this parser knows by their first words and does not do yet. Longer ones first. */
 static const char *const refused[] = {
-    "ALTER TABLE", "ALTER VIEW", "ALTER DATABASE", "ALTER SCHEMA", "ALTER NAMESPACE", "ALTER INDEX", "ANALYZE TABLE", "ANALYZE TABLES",
-    "ADD", "BEGIN", "CACHE LAZY TABLE", "CALL", "COMMENT ON", "COMMIT", "CREATE", "DECLARE", "DELETE FROM", "DESC", "DESCRIBE", "DFS",
-    "DROP FUNCTION", "DROP TEMP", "DROP TEMPORARY", "DROP INDEX", "DROP ROLE", "EXECUTE IMMEDIATE", "EXPLAIN",
-    "EXPORT TABLE", "GRANT", "IMPORT TABLE", "INSERT INTO", "INSERT OVERWRITE", "LIST", "LOAD DATA", "LOCK", "MERGE", "MSCK REPAIR TABLE",
-    "REFRESH FUNCTION", "REFRESH", "REPAIR TABLE", "REPLACE TABLE", "REVOKE", "ROLLBACK", "SHOW", "START TRANSACTION", "TRUNCATE TABLE",
-    "UNLOCK", "UPDATE", "USE",
+    "ALTER TABLE",
+    "ALTER VIEW",
+    "ALTER DATABASE",
+    "ALTER SCHEMA",
+    "ALTER NAMESPACE",
+    "ALTER INDEX",
+    "ANALYZE TABLE",
+    "ANALYZE TABLES",
+    "ADD",
+    "BEGIN",
+    "CACHE LAZY TABLE",
+    "CALL",
+    "COMMENT ON",
+    "COMMIT",
+    "CREATE",
+    "DECLARE",
+    "DELETE FROM",
+    "DESC",
+    "DESCRIBE",
+    "DFS",
+    "DROP FUNCTION",
+    "DROP TEMP",
+    "DROP TEMPORARY",
+    "DROP INDEX",
+    "DROP ROLE",
+    "EXECUTE IMMEDIATE",
+    "EXPLAIN",
+    "EXPORT TABLE",
+    "GRANT",
+    "IMPORT TABLE",
+    "INSERT INTO",
+    "INSERT OVERWRITE",
+    "LIST",
+    "LOAD DATA",
+    "LOCK",
+    "MERGE",
+    "MSCK REPAIR TABLE",
+    "REFRESH FUNCTION",
+    "REFRESH",
+    "REPAIR TABLE",
+    "REPLACE TABLE",
+    "REVOKE",
+    "ROLLBACK",
+    "SHOW",
+    "START TRANSACTION",
+    "TRUNCATE TABLE",
+    "UNLOCK",
+    "UPDATE",
+    "USE",
 };
 
 static void refuse(sql_parser *p) {
@@ -226,8 +277,9 @@ static void refuse(sql_parser *p) {
       const char *what = strchr(refused[i], ' ') != NULL ? refused[i] : NULL;
       if (what == NULL) {
         const sql_token *second = &p->tokens[p->at + 1];
-        what = trn__arena_printf(p->arena, "%s %.*s", refused[i], sql__is_keyword((sql_kind)second->kind) ? (int)second->size : 0,
-                                 p->text + second->start);
+        what =
+            trn__arena_printf(p->arena, "%s %.*s", refused[i],
+                              sql__is_keyword((sql_kind)second->kind) ? (int)second->size : 0, p->text + second->start);
         if (what == NULL) sql__fail_memory(p);
       }
       sql__fail_unimplemented(p, p->at, what);
@@ -237,11 +289,16 @@ static void refuse(sql_parser *p) {
 
 typedef sql_relation *(*catalog_rule)(sql_parser *p, size_t start);
 
-static sql_relation *uncache(sql_parser *p, size_t start) { return on_table(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_UNCACHE_TABLE); }
-static sql_relation *refresh(sql_parser *p, size_t start) { return on_table(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_REFRESH_TABLE); }
+static sql_relation *uncache(sql_parser *p, size_t start) {
+  return on_table(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_UNCACHE_TABLE);
+}
+static sql_relation *refresh(sql_parser *p, size_t start) {
+  return on_table(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_REFRESH_TABLE);
+}
 static sql_relation *cache(sql_parser *p, size_t start) {
   sql_relation *relation = on_table(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_CACHE_TABLE);
-  if (sql__kind(p) != SQL_END && sql__kind(p) != SQL_SEMICOLON) sql__fail_unimplemented(p, p->at, "CACHE TABLE with options or a query");
+  if (sql__kind(p) != SQL_END && sql__kind(p) != SQL_SEMICOLON)
+    sql__fail_unimplemented(p, p->at, "CACHE TABLE with options or a query");
   return relation;
 }
 
@@ -250,13 +307,20 @@ static const struct {
   uint8_t count;
   catalog_rule rule;
 } catalog_statements[] = {
-    {"DROP VIEW", 2, drop_view},           {"DROP TABLE", 2, drop_table},
-    {"CREATE DATABASE", 2, create_database}, {"CREATE SCHEMA", 2, create_database},
-    {"CREATE NAMESPACE", 2, create_database}, {"DROP DATABASE", 2, drop_database},
-    {"DROP SCHEMA", 2, drop_database},     {"DROP NAMESPACE", 2, drop_database},
-    {"UNCACHE TABLE", 2, uncache},         {"REFRESH TABLE", 2, refresh},
-    {"CACHE TABLE", 2, cache},             {"CLEAR CACHE", 2, clear_cache},
-    {"USE DATABASE", 2, use_database},     {"USE SCHEMA", 2, use_database},
+    {"DROP VIEW", 2, drop_view},
+    {"DROP TABLE", 2, drop_table},
+    {"CREATE DATABASE", 2, create_database},
+    {"CREATE SCHEMA", 2, create_database},
+    {"CREATE NAMESPACE", 2, create_database},
+    {"DROP DATABASE", 2, drop_database},
+    {"DROP SCHEMA", 2, drop_database},
+    {"DROP NAMESPACE", 2, drop_database},
+    {"UNCACHE TABLE", 2, uncache},
+    {"REFRESH TABLE", 2, refresh},
+    {"CACHE TABLE", 2, cache},
+    {"CLEAR CACHE", 2, clear_cache},
+    {"USE DATABASE", 2, use_database},
+    {"USE SCHEMA", 2, use_database},
     {"USE NAMESPACE", 2, use_database},
 };
 
@@ -272,9 +336,10 @@ static bool catalog_statement(sql_parser *p, spark_sql_statement *out) {
 }
 
 static bool starts_statement(sql_kind kind) {
-  return kind == KW_SELECT || kind == KW_VALUES || kind == KW_FROM || kind == KW_TABLE || kind == KW_WITH || kind == KW_DROP ||
-         kind == KW_ALTER || kind == KW_CREATE || kind == KW_REFRESH || kind == KW_CACHE || kind == KW_CLEAR || kind == KW_UNCACHE ||
-         kind == KW_INSERT || kind == KW_SHOW || kind == KW_DESCRIBE || kind == KW_EXPLAIN || kind == KW_USE;
+  return kind == KW_SELECT || kind == KW_VALUES || kind == KW_FROM || kind == KW_TABLE || kind == KW_WITH ||
+         kind == KW_DROP || kind == KW_ALTER || kind == KW_CREATE || kind == KW_REFRESH || kind == KW_CACHE ||
+         kind == KW_CLEAR || kind == KW_UNCACHE || kind == KW_INSERT || kind == KW_SHOW || kind == KW_DESCRIBE ||
+         kind == KW_EXPLAIN || kind == KW_USE;
 }
 
 void sql__statement(sql_parser *p, spark_sql_statement *out) {

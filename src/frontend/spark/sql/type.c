@@ -50,10 +50,24 @@ static const struct {
   uint16_t keyword;
   uint8_t type;
 } simple_types[] = {
-    {KW_BOOLEAN, T_BOOLEAN}, {KW_TINYINT, T_BYTE},   {KW_BYTE, T_BYTE},     {KW_SMALLINT, T_SHORT},        {KW_SHORT, T_SHORT},
-    {KW_INT, T_INTEGER},     {KW_INTEGER, T_INTEGER}, {KW_BIGINT, T_LONG},   {KW_LONG, T_LONG},             {KW_FLOAT, T_FLOAT},
-    {KW_REAL, T_FLOAT},      {KW_DOUBLE, T_DOUBLE},  {KW_DATE, T_DATE},     {KW_TIMESTAMP_LTZ, T_TIMESTAMP}, {KW_TIMESTAMP_NTZ, T_TIMESTAMP_NTZ},
-    {KW_BINARY, T_BINARY},   {KW_VOID, T_NULL},      {KW_VARIANT, T_VARIANT},
+    {KW_BOOLEAN, T_BOOLEAN},
+    {KW_TINYINT, T_BYTE},
+    {KW_BYTE, T_BYTE},
+    {KW_SMALLINT, T_SHORT},
+    {KW_SHORT, T_SHORT},
+    {KW_INT, T_INTEGER},
+    {KW_INTEGER, T_INTEGER},
+    {KW_BIGINT, T_LONG},
+    {KW_LONG, T_LONG},
+    {KW_FLOAT, T_FLOAT},
+    {KW_REAL, T_FLOAT},
+    {KW_DOUBLE, T_DOUBLE},
+    {KW_DATE, T_DATE},
+    {KW_TIMESTAMP_LTZ, T_TIMESTAMP},
+    {KW_TIMESTAMP_NTZ, T_TIMESTAMP_NTZ},
+    {KW_BINARY, T_BINARY},
+    {KW_VOID, T_NULL},
+    {KW_VARIANT, T_VARIANT},
 };
 
 static sql_type *string_type(sql_parser *p) {
@@ -134,23 +148,27 @@ static sql_type *interval_type(sql_parser *p, size_t start) {
     if (to < 0 || to_day_time != day_time) sql__fail_syntax(p);
     sql__advance(p);
     if (to <= from) {
-      trn_kv params[] = {{"intervalType", trn__arena_printf(p->arena, "\"INTERVAL %s TO %s\"", sql__upper(p, sql__token_text(p, start + 1)),
-                                                           sql__upper(p, sql__token_text(p, sql__last(p))))}};
+      trn_kv params[] = {{"intervalType", trn__arena_printf(p->arena, "\"INTERVAL %s TO %s\"",
+                                                            sql__upper(p, sql__token_text(p, start + 1)),
+                                                            sql__upper(p, sql__token_text(p, sql__last(p))))}};
       sql__fail(p, start, sql__last(p), "_LEGACY_ERROR_TEMP_0028", NULL, params, 1);
     }
   }
   sql_type *type = SQL_NEW(p, sql_type, spark__connect__data_type);
   if (day_time) {
     type->kind_case = SPARK__CONNECT__DATA_TYPE__KIND_DAY_TIME_INTERVAL;
-    type->day_time_interval = SQL_NEW(p, Spark__Connect__DataType__DayTimeInterval, spark__connect__data_type__day_time_interval);
+    type->day_time_interval =
+        SQL_NEW(p, Spark__Connect__DataType__DayTimeInterval, spark__connect__data_type__day_time_interval);
     type->day_time_interval->_start_field_case = SPARK__CONNECT__DATA_TYPE__DAY_TIME_INTERVAL___START_FIELD_START_FIELD;
     type->day_time_interval->start_field = from;
     type->day_time_interval->_end_field_case = SPARK__CONNECT__DATA_TYPE__DAY_TIME_INTERVAL___END_FIELD_END_FIELD;
     type->day_time_interval->end_field = to;
   } else {
     type->kind_case = SPARK__CONNECT__DATA_TYPE__KIND_YEAR_MONTH_INTERVAL;
-    type->year_month_interval = SQL_NEW(p, Spark__Connect__DataType__YearMonthInterval, spark__connect__data_type__year_month_interval);
-    type->year_month_interval->_start_field_case = SPARK__CONNECT__DATA_TYPE__YEAR_MONTH_INTERVAL___START_FIELD_START_FIELD;
+    type->year_month_interval =
+        SQL_NEW(p, Spark__Connect__DataType__YearMonthInterval, spark__connect__data_type__year_month_interval);
+    type->year_month_interval->_start_field_case =
+        SPARK__CONNECT__DATA_TYPE__YEAR_MONTH_INTERVAL___START_FIELD_START_FIELD;
     type->year_month_interval->start_field = from;
     type->year_month_interval->_end_field_case = SPARK__CONNECT__DATA_TYPE__YEAR_MONTH_INTERVAL___END_FIELD_END_FIELD;
     type->year_month_interval->end_field = to;
@@ -244,7 +262,8 @@ static char *comment_metadata(sql_parser *p, const char *text, size_t size) {
 
 /* name [:] type [NOT NULL] [COMMENT 'x'] */
 static void field(sql_parser *p, sql_list *fields, bool colon) {
-  Spark__Connect__DataType__StructField *out = SQL_NEW(p, Spark__Connect__DataType__StructField, spark__connect__data_type__struct_field);
+  Spark__Connect__DataType__StructField *out =
+      SQL_NEW(p, Spark__Connect__DataType__StructField, spark__connect__data_type__struct_field);
   out->name = sql__error_capturing_identifier(p);
   if (colon) sql__accept(p, SQL_COLON);
   out->data_type = sql__type(p);
@@ -339,14 +358,17 @@ static sql_type *type_of_keyword(sql_parser *p, sql_kind kind, size_t start) {
 }
 
 sql_type *sql__type(sql_parser *p) {
-  /* what a type nests is measured in its own limit: consumers recurse over types */
-  sql__enter(p, TRN_SQL_DEPTH_MAX / TRN_TYPE_DEPTH_MAX);
+  if (++p->type_depth > TRN_TYPE_DEPTH_MAX) {
+    p->status = trn_error_set(&p->error, TRN_RESOURCE_EXHAUSTED, NULL,
+                              "a data type nests deeper than TRN_TYPE_DEPTH_MAX (%d)", TRN_TYPE_DEPTH_MAX);
+    longjmp(p->fail, 1);
+  }
   size_t start = p->at;
   sql_kind kind = sql__kind(p);
   if (!sql__is_identifier(p, start)) sql__fail_syntax(p);
   sql__advance(p);
   sql_type *type = type_of_keyword(p, kind, start);
-  sql__leave(p, TRN_SQL_DEPTH_MAX / TRN_TYPE_DEPTH_MAX);
+  p->type_depth--;
   return type;
 }
 
