@@ -1,13 +1,14 @@
 /* The Spark SQL parser: trees, errors, limits. Expected errors are what Spark 4.2 answers. */
 #include "frontend/spark/sql/sql.h"
 #include "support/message_dump.h"
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <cmocka.h> /* needs what is above */
 
 typedef struct sql_case {
   const char *text, *tree;

@@ -1,6 +1,5 @@
 /* The Spark SQL parser on TPC-H, deep and long texts, broken texts, and little memory. */
 #include "frontend/spark/sql/sql.h"
-#include <cmocka.h>
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <cmocka.h> /* needs what is above */
 
 enum { QUERIES = 22 };
 
