@@ -554,39 +554,24 @@ static trn_status mark_join(dec *d, const trn_rel **cur, const trn_rel *right, c
   return *mark ? TRN_OK : no_memory(d);
 }
 
-/* [NOT] EXISTS / IN anywhere in an expression: a mark join, and for IN Spark's three values. */
-static trn_status mark_predicate(dec *d, const trn_expr *sub, const trn_rel **cur, const trn_expr **out) {
+/* [NOT] EXISTS / IN anywhere in an expression: a mark join. As Spark's existence joins, it is never NULL: an IN that cannot
+ * tell is false, and so is a NOT IN. */
+static trn_status mark_predicate(dec *d, const trn_expr *sub, bool negated, const trn_rel **cur, const trn_expr **out) {
   pulled p = {0};
-  const trn_expr *condition = NULL, *mark = NULL, *value = NULL;
+  const trn_expr *condition = NULL, *mark = NULL;
   bool is_in = sub->u.subquery.kind == TRN_SUBQUERY_IN;
   trn_status status = open_subquery(d, sub, &p);
   if (!status && !is_in && is_global_aggregate(strip_for_exists(sub->u.subquery.rel))) {
-    trn__vec_finish(&p.preds);
-    *out = trn__expr_bool(d->arena, !sub->u.subquery.negated);
-    return *out ? TRN_OK : no_memory(d);
+    mark = trn__expr_bool(d->arena, true); /* always one row */
+  } else {
+    if (!status) status = bind_preds(d, &p, *cur, &condition);
+    if (!status && is_in) status = in_condition(d, sub, p.rel, negated, &condition);
+    if (!status) status = mark_join(d, cur, p.rel, condition, &mark);
   }
-  const trn_rel *left = *cur;
-  if (!status) status = bind_preds(d, &p, left, &condition);
-  const trn_expr *correlation = condition;
-  if (!status && is_in) status = in_condition(d, sub, p.rel, false, &condition);
-  if (!status) status = mark_join(d, cur, p.rel, condition, &mark);
-  value = mark;
-  if (!status && is_in && in_is_nullable(sub, p.rel)) {
-    const trn_expr *may = NULL, *wide = correlation;
-    /* the same rows once more, with columns of their own */
-    status = in_condition(d, sub, p.rel, true, &wide);
-    if (!status) status = mark_join(d, cur, p.rel, wide, &may);
-    const trn_expr *yes = trn__expr_bool(d->arena, true), *no = trn__expr_bool(d->arena, false);
-    const trn_expr *null = trn__expr_null(d->arena, trn__type(TRN_TYPE_BOOL));
-    if (!status && yes && no && null) {
-      const trn_expr *args[5] = {mark, yes, may, null, no};
-      value = trn__expr_create(d->arena, TRN_EXPR_CASE, trn__type(TRN_TYPE_BOOL), true, args, 5);
-    }
-  }
-  if (!status && sub->u.subquery.negated && value)
-    value = trn__expr_call(d->arena, TRN_HOME_NATIVE, "not", value->type, value->nullable, &value, 1);
-  if (!status && !value) status = no_memory(d);
-  *out = value;
+  if (!status && mark && negated)
+    mark = trn__expr_call(d->arena, TRN_HOME_NATIVE, "not", mark->type, false, &mark, 1);
+  if (!status && !mark) status = no_memory(d);
+  *out = mark;
   trn__vec_finish(&p.preds);
   return status;
 }
@@ -672,8 +657,18 @@ static trn_status join_scalar(dec *d, const trn_expr *sub, const trn_rel **cur, 
 
 /* ---- expressions that hold subqueries ---- */
 
+static bool is_native(const trn_expr *expr, const char *name) {
+  return expr->kind == TRN_EXPR_CALL && expr->u.call.home == TRN_HOME_NATIVE && !strcmp(expr->u.call.name, name);
+}
+
+static bool is_predicate_subquery(const trn_expr *expr) {
+  return expr->kind == TRN_EXPR_SUBQUERY && expr->u.subquery.kind != TRN_SUBQUERY_SCALAR;
+}
+
 static trn_status replace_in(dec *d, const trn_expr *expr, const trn_rel **cur, const trn_expr **out) {
   if (!(expr_facts(expr) & HAS_SUBQUERY)) return *out = expr, TRN_OK;
+  bool negated = is_native(expr, "not") && is_predicate_subquery(expr->args[0]); /* NOT (a IN ...) is NOT IN */
+  if (negated) expr = expr->args[0];
   const trn_expr **args = TRN_NEW_N(d->arena, const trn_expr *, expr->arg_count ? expr->arg_count : 1);
   trn_expr *copy = trn__arena_copy(d->arena, expr, sizeof *expr);
   if (!args || !copy) return no_memory(d);
@@ -684,12 +679,8 @@ static trn_status replace_in(dec *d, const trn_expr *expr, const trn_rel **cur, 
   copy->args = args;
   *out = copy;
   if (expr->kind != TRN_EXPR_SUBQUERY) return TRN_OK;
-  if (expr->u.subquery.kind == TRN_SUBQUERY_SCALAR) return join_scalar(d, copy, cur, out);
-  return mark_predicate(d, copy, cur, out);
-}
-
-static bool is_native(const trn_expr *expr, const char *name) {
-  return expr->kind == TRN_EXPR_CALL && expr->u.call.home == TRN_HOME_NATIVE && !strcmp(expr->u.call.name, name);
+  if (!is_predicate_subquery(expr)) return join_scalar(d, copy, cur, out);
+  return mark_predicate(d, copy, negated != expr->u.subquery.negated, cur, out);
 }
 
 static trn_status fix_condition(dec *d, const trn_expr *condition, const trn_rel **cur, const trn_expr **kept) {
@@ -699,7 +690,7 @@ static trn_status fix_condition(dec *d, const trn_expr *condition, const trn_rel
     const trn_expr *c = conjuncts.items[i], *inner = c;
     bool negated = false;
     while (is_native(inner, "not")) inner = inner->args[0], negated = !negated;
-    if (inner->kind == TRN_EXPR_SUBQUERY && inner->u.subquery.kind != TRN_SUBQUERY_SCALAR) {
+    if (is_predicate_subquery(inner)) {
       bool nested = false;
       for (uint32_t k = 0; k < inner->arg_count; k++) nested |= (expr_facts(inner->args[k]) & HAS_SUBQUERY) != 0;
       if (!nested) {
