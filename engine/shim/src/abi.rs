@@ -1,0 +1,270 @@
+//! The C structs of src/engine/engine_abi.h and include/trunnion/function.h, by hand. The assertions at the end fix
+//! sizes and offsets; tests/engine/test_engine_seam.c asserts the same numbers from the C side.
+use crate::features::arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use crate::features::arrow::ffi_stream::FFI_ArrowArrayStream;
+use std::ffi::{c_char, c_void};
+use std::mem::{offset_of, size_of};
+
+pub const ENGINE_ABI: u32 = 1;
+pub const FUNCTION_ABI: u32 = 1;
+
+pub mod status {
+    pub const OK: i32 = 0;
+    pub const CANCELLED: i32 = 1;
+    pub const INVALID_ARGUMENT: i32 = 3;
+    pub const NOT_FOUND: i32 = 5;
+    pub const PERMISSION_DENIED: i32 = 7;
+    pub const RESOURCE_EXHAUSTED: i32 = 8;
+    pub const FAILED_PRECONDITION: i32 = 9;
+    pub const UNIMPLEMENTED: i32 = 12;
+    pub const INTERNAL: i32 = 13;
+    pub const DATA_LOSS: i32 = 15;
+}
+
+#[repr(C)]
+pub struct Kv {
+    pub key: *const c_char,
+    pub value: *const c_char,
+}
+
+#[repr(C)]
+pub struct EngineError {
+    pub status: i32,
+    pub condition: *const c_char,
+    pub message: *const c_char,
+    pub params: *const Kv,
+    pub param_count: usize,
+    pub position: i64,
+    pub owner: *mut c_void,
+    pub release: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+#[repr(C)]
+pub struct EngineOptions {
+    pub struct_size: usize,
+    pub threads: u32,
+    pub memory_bytes: u64,
+    pub spill_directory: *const c_char,
+    pub libraries: *const *const FunctionLibrary,
+    pub library_count: usize,
+}
+
+#[repr(C)]
+pub struct EngineBytes {
+    pub data: *const c_void,
+    pub size: usize,
+    pub owner: *mut c_void,
+    pub release: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+#[repr(C)]
+pub struct EngineIpc {
+    pub parts: *const EngineBytes,
+    pub part_count: usize,
+    pub size: usize,
+    pub rows: i64,
+    pub owner: *mut c_void,
+    pub release: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+pub type ArrayDone = unsafe extern "C" fn(*mut c_void, *mut FFI_ArrowArray, *mut EngineError);
+pub type IpcDone = unsafe extern "C" fn(*mut c_void, *mut EngineIpc, *mut EngineError);
+
+/// The opaque handles, as C sees them.
+pub type Handle = *mut c_void;
+
+type Out<T> = *mut T;
+
+#[repr(C)]
+pub struct Engine {
+    pub struct_size: usize,
+    pub abi: u32,
+    pub version: *const c_char,
+    pub runtime_create: unsafe extern "C" fn(*const EngineOptions, Out<Handle>, Out<EngineError>) -> i32,
+    pub runtime_release: unsafe extern "C" fn(Handle),
+    pub session_create: unsafe extern "C" fn(Handle, *const Kv, usize, Out<Handle>, Out<EngineError>) -> i32,
+    pub session_release: unsafe extern "C" fn(Handle),
+    pub source_files: unsafe extern "C" fn(
+        Handle,
+        *const c_char,
+        *const *const c_char,
+        usize,
+        *const Kv,
+        usize,
+        *const FFI_ArrowSchema,
+        Out<Handle>,
+        Out<FFI_ArrowSchema>,
+        Out<EngineError>,
+    ) -> i32,
+    pub source_memory: unsafe extern "C" fn(Handle, *mut FFI_ArrowArrayStream, Out<Handle>, Out<EngineError>) -> i32,
+    pub source_ipc:
+        unsafe extern "C" fn(Handle, *const c_void, usize, Out<Handle>, Out<FFI_ArrowSchema>, Out<EngineError>) -> i32,
+    pub source_ref: unsafe extern "C" fn(Handle) -> Handle,
+    pub source_release: unsafe extern "C" fn(Handle),
+    pub plan_lower:
+        unsafe extern "C" fn(Handle, *const c_void, usize, *const Handle, usize, Out<Handle>, Out<EngineError>) -> i32,
+    pub plan_lift:
+        unsafe extern "C" fn(Handle, Out<EngineBytes>, Out<*const Handle>, Out<usize>, Out<EngineError>) -> i32,
+    pub plan_sql: unsafe extern "C" fn(Handle, *const c_char, usize, Out<Handle>, Out<EngineError>) -> i32,
+    pub plan_optimize: unsafe extern "C" fn(Handle, Handle, Out<Handle>, Out<EngineError>) -> i32,
+    pub plan_schema: unsafe extern "C" fn(Handle, Out<FFI_ArrowSchema>, Out<EngineError>) -> i32,
+    pub plan_explain: unsafe extern "C" fn(Handle, Handle, i32, Out<EngineBytes>, Out<EngineError>) -> i32,
+    pub plan_release: unsafe extern "C" fn(Handle),
+    pub execute: unsafe extern "C" fn(Handle, Handle, *const FFI_ArrowSchema, Out<Handle>, Out<EngineError>) -> i32,
+    pub execution_schema: unsafe extern "C" fn(Handle, Out<FFI_ArrowSchema>, Out<EngineError>) -> i32,
+    pub execution_schema_ipc: unsafe extern "C" fn(Handle, Out<EngineBytes>, Out<EngineError>) -> i32,
+    pub next_array: unsafe extern "C" fn(Handle, Option<ArrayDone>, *mut c_void, Out<EngineError>) -> i32,
+    pub next_ipc: unsafe extern "C" fn(Handle, u64, Option<IpcDone>, *mut c_void, Out<EngineError>) -> i32,
+    pub execution_cancel: unsafe extern "C" fn(Handle),
+    pub execution_metrics: unsafe extern "C" fn(Handle, Out<EngineBytes>, Out<EngineError>) -> i32,
+    pub execution_release: unsafe extern "C" fn(Handle),
+}
+
+// The table is constant: its pointers are to constants and functions.
+unsafe impl Sync for Engine {}
+
+// ---- include/trunnion/function.h ----
+
+#[repr(C)]
+pub struct FunctionError {
+    pub struct_size: usize,
+    pub owner: *mut c_void,
+    pub fail: unsafe extern "C" fn(*mut c_void, i32, *const c_char, *const c_char),
+    pub add_param: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_void, usize),
+    pub set_position: unsafe extern "C" fn(*mut c_void, i64),
+}
+
+#[repr(C)]
+pub struct FunctionArg {
+    pub data_type: *const FFI_ArrowSchema,
+    pub array: *const FFI_ArrowArray,
+    pub is_scalar: bool,
+}
+
+#[repr(C)]
+pub struct ScalarFunction {
+    pub struct_size: usize,
+    pub name: *const c_char,
+    pub volatility: i32,
+    pub bind: Option<
+        unsafe extern "C" fn(
+            *const ScalarFunction,
+            *const FunctionArg,
+            usize,
+            *mut FFI_ArrowSchema,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub evaluate: Option<
+        unsafe extern "C" fn(
+            *const ScalarFunction,
+            *const FunctionArg,
+            usize,
+            i64,
+            *mut FFI_ArrowArray,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub data: *const c_void,
+}
+
+#[repr(C)]
+pub struct AggregateFunction {
+    pub struct_size: usize,
+    pub name: *const c_char,
+    pub bind: Option<
+        unsafe extern "C" fn(
+            *const AggregateFunction,
+            *const FunctionArg,
+            usize,
+            *mut FFI_ArrowSchema,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub state_types: Option<
+        unsafe extern "C" fn(
+            *const AggregateFunction,
+            *const FunctionArg,
+            usize,
+            *mut FFI_ArrowSchema,
+            *mut usize,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub create: Option<
+        unsafe extern "C" fn(
+            *const AggregateFunction,
+            *const FunctionArg,
+            usize,
+            *mut *mut c_void,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub update: Option<
+        unsafe extern "C" fn(
+            *mut c_void,
+            *const FunctionArg,
+            usize,
+            i64,
+            *const usize,
+            *const u8,
+            usize,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub merge: Option<
+        unsafe extern "C" fn(
+            *mut c_void,
+            *const *const FFI_ArrowArray,
+            usize,
+            i64,
+            *const usize,
+            usize,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub evaluate: Option<unsafe extern "C" fn(*mut c_void, usize, *mut FFI_ArrowArray, *mut FunctionError) -> i32>,
+    pub emit_state: Option<unsafe extern "C" fn(*mut c_void, usize, *mut FFI_ArrowArray, *mut FunctionError) -> i32>,
+    pub memory: Option<unsafe extern "C" fn(*const c_void) -> usize>,
+    pub destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub data: *const c_void,
+}
+
+#[repr(C)]
+pub struct FunctionLibrary {
+    pub struct_size: usize,
+    pub abi: u32,
+    pub name: *const c_char,
+    pub version: *const c_char,
+    pub scalars: *const *const ScalarFunction,
+    pub scalar_count: usize,
+    pub aggregates: *const *const AggregateFunction,
+    pub aggregate_count: usize,
+}
+
+const _: () = {
+    assert!(size_of::<Kv>() == 16);
+    assert!(size_of::<EngineError>() == 64);
+    assert!(offset_of!(EngineError, position) == 40);
+    assert!(offset_of!(EngineError, release) == 56);
+    assert!(size_of::<EngineOptions>() == 48);
+    assert!(offset_of!(EngineOptions, memory_bytes) == 16);
+    assert!(size_of::<EngineBytes>() == 32);
+    assert!(size_of::<EngineIpc>() == 48);
+    assert!(offset_of!(EngineIpc, rows) == 24);
+    assert!(size_of::<Engine>() == 216);
+    assert!(offset_of!(Engine, source_files) == 56);
+    assert!(offset_of!(Engine, plan_lower) == 96);
+    assert!(offset_of!(Engine, execute) == 152);
+    assert!(offset_of!(Engine, execution_release) == 208);
+    assert!(size_of::<FunctionError>() == 40);
+    assert!(size_of::<FunctionArg>() == 24);
+    assert!(size_of::<ScalarFunction>() == 48);
+    assert!(offset_of!(ScalarFunction, bind) == 24);
+    assert!(size_of::<AggregateFunction>() == 96);
+    assert!(offset_of!(AggregateFunction, memory) == 72);
+    assert!(size_of::<FunctionLibrary>() == 64);
+    assert!(size_of::<FFI_ArrowSchema>() == 72);
+    assert!(size_of::<FFI_ArrowArray>() == 80);
+    assert!(size_of::<FFI_ArrowArrayStream>() == 40);
+};

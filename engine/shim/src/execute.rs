@@ -1,0 +1,362 @@
+//! Running plans: partitions ahead in bounded memory, batches in partition order, pulled one at a time.
+use crate::abi::{ArrayDone, EngineError, IpcDone};
+use crate::error::{Failure, Fallible, no_error, to_c};
+use crate::features::arrow::array::{Array, RecordBatch, StructArray};
+use crate::features::arrow::compute::concat_batches;
+use crate::features::arrow::datatypes::Schema;
+use crate::features::arrow::ffi::FFI_ArrowArray;
+use crate::features::datafusion::execution::TaskContext;
+use crate::features::datafusion::logical_expr::LogicalPlan;
+use crate::features::datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use crate::features::futures::StreamExt;
+use crate::features::futures::future::{Either, FutureExt, select};
+use crate::features::tokio::sync::{mpsc, watch};
+use crate::features::tokio::task::AbortHandle;
+use crate::ipc::{Encoder, Message, no_message, schema_message};
+use crate::output::Output;
+use crate::runtime::{Runtime, Session};
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Batches that a partition may be ahead of the reader.
+const AHEAD: usize = 2;
+/// Small batches are joined up to this many bytes.
+const JOIN_BYTES_MAX: usize = 16 << 20;
+
+type Receiver = mpsc::Receiver<Fallible<RecordBatch>>;
+
+/// The reading end: which partitions run, what was read and not delivered.
+struct Puller {
+    runtime: Arc<Runtime>,
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    output: Arc<Output>,
+    next_partition: usize,
+    running: VecDeque<Receiver>,
+    tasks: Arc<Mutex<Vec<AbortHandle>>>,
+    stash: Option<Fallible<RecordBatch>>,
+    /// The stream is over: why, when it failed.
+    end: Option<Result<(), Failure>>,
+    encoder: Option<Encoder>,
+    batch_size: usize,
+    parallel: usize,
+}
+
+pub struct Execution {
+    pub runtime: Arc<Runtime>,
+    pub plan: Arc<dyn ExecutionPlan>,
+    pub output: Arc<Output>,
+    pub schema_ipc: Vec<u8>,
+    /// Absent while a pull runs.
+    puller: Mutex<Option<Puller>>,
+    tasks: Arc<Mutex<Vec<AbortHandle>>>,
+    cancelled: watch::Sender<bool>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn run_partition(
+    plan: Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: Arc<TaskContext>,
+    output: Arc<Output>,
+    sender: mpsc::Sender<Fallible<RecordBatch>>,
+) -> Fallible<()> {
+    let mut stream = plan.execute(partition, context)?;
+    while let Some(batch) = stream.next().await {
+        let batch = output.apply(batch?)?;
+        if batch.num_rows() > 0 && sender.send(Ok(batch)).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Puller {
+    fn start_partitions(&mut self) -> Fallible<()> {
+        let count = self.plan.output_partitioning().partition_count();
+        while self.running.len() < self.parallel && self.next_partition < count {
+            let (sender, receiver) = mpsc::channel(AHEAD);
+            let (plan, context, output) = (Arc::clone(&self.plan), Arc::clone(&self.context), Arc::clone(&self.output));
+            let partition = self.next_partition;
+            let task = self.runtime.handle()?.spawn(async move {
+                let run = run_partition(plan, partition, context, output, sender.clone());
+                let result = AssertUnwindSafe(run).catch_unwind().await;
+                let result = result.unwrap_or_else(|payload| Err(Failure::from_panic(payload)));
+                if let Err(failure) = result {
+                    let _ = sender.send(Err(failure)).await;
+                }
+            });
+            let mut tasks = locked(&self.tasks);
+            tasks.retain(|task| !task.is_finished());
+            tasks.push(task.abort_handle());
+            drop(tasks);
+            self.running.push_back(receiver);
+            self.next_partition += 1;
+        }
+        Ok(())
+    }
+
+    /// The next batch in partition order.
+    async fn receive(&mut self) -> Option<Fallible<RecordBatch>> {
+        if let Some(stashed) = self.stash.take() {
+            return Some(stashed);
+        }
+        loop {
+            if let Err(failure) = self.start_partitions() {
+                return Some(Err(failure));
+            }
+            match self.running.front_mut()?.recv().await {
+                Some(item) => return Some(item),
+                None => self.running.pop_front(),
+            };
+        }
+    }
+
+    /// What is there without waiting.
+    fn receive_ready(&mut self) -> Option<Fallible<RecordBatch>> {
+        loop {
+            match self.running.front_mut()?.try_recv() {
+                Ok(item) => return Some(item),
+                Err(mpsc::error::TryRecvError::Empty) => return None,
+                Err(mpsc::error::TryRecvError::Disconnected) => {
+                    self.running.pop_front();
+                    if let Err(failure) = self.start_partitions() {
+                        return Some(Err(failure));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn next_batch(&mut self) -> Fallible<Option<RecordBatch>> {
+        match &self.end {
+            Some(Ok(())) => return Ok(None),
+            Some(Err(failure)) => return Err(failure.clone()),
+            None => {}
+        }
+        let first = match self.receive().await {
+            None => {
+                self.end = Some(Ok(()));
+                return Ok(None);
+            }
+            Some(Err(failure)) => {
+                self.end = Some(Err(failure.clone()));
+                self.abort();
+                return Err(failure);
+            }
+            Some(Ok(batch)) => batch,
+        };
+        let mut rows = first.num_rows();
+        if rows * 2 > self.batch_size {
+            return Ok(Some(first));
+        }
+        let mut bytes = first.get_array_memory_size();
+        let mut batches = vec![first];
+        while rows < self.batch_size && bytes < JOIN_BYTES_MAX {
+            match self.receive_ready() {
+                Some(Ok(batch)) if batch.num_rows() * 2 <= self.batch_size => {
+                    rows += batch.num_rows();
+                    bytes = bytes.saturating_add(batch.get_array_memory_size());
+                    batches.push(batch);
+                }
+                Some(other) => {
+                    self.stash = Some(other);
+                    break;
+                }
+                None => break,
+            }
+        }
+        if batches.len() == 1 {
+            return Ok(batches.pop());
+        }
+        Ok(Some(concat_batches(&self.output.schema, &batches)?))
+    }
+
+    async fn next_message(&mut self, bytes_max: u64) -> Fallible<Option<Message>> {
+        let mut encoder = match self.encoder.take() {
+            Some(encoder) => encoder,
+            None => Encoder::new(&self.output.schema)?,
+        };
+        if !encoder.has_pending()
+            && let Some(batch) = self.next_batch().await?
+        {
+            encoder.push(batch);
+        }
+        let message = encoder.next(bytes_max)?;
+        self.encoder = Some(encoder);
+        Ok(message)
+    }
+
+    fn abort(&mut self) {
+        self.running.clear();
+        locked(&self.tasks).drain(..).for_each(|task| task.abort());
+    }
+}
+
+/// Calls `done` exactly once, whatever happens to the task that holds it.
+struct Callback<D: Deliver> {
+    done: Option<D>,
+}
+
+trait Deliver: Send + 'static {
+    type Item: Send;
+    fn deliver(self, result: Fallible<Option<Self::Item>>);
+}
+
+impl<D: Deliver> Callback<D> {
+    fn call(mut self, result: Fallible<Option<D::Item>>) {
+        if let Some(done) = self.done.take() {
+            done.deliver(result);
+        }
+    }
+}
+
+impl<D: Deliver> Drop for Callback<D> {
+    fn drop(&mut self) {
+        if let Some(done) = self.done.take() {
+            done.deliver(Err(Failure::cancelled()));
+        }
+    }
+}
+
+/// `user` is the caller's: it says that it may be used on the runtime's threads.
+struct ToArray(ArrayDone, *mut c_void);
+struct ToIpc(IpcDone, *mut c_void);
+unsafe impl Send for ToArray {}
+unsafe impl Send for ToIpc {}
+
+// What is handed over is the callee's: nothing is dropped here afterwards.
+impl Deliver for ToArray {
+    type Item = RecordBatch;
+    fn deliver(self, result: Fallible<Option<RecordBatch>>) {
+        let (array, error) = match result {
+            Ok(Some(batch)) => (FFI_ArrowArray::new(&StructArray::from(batch).to_data()), no_error()),
+            Ok(None) => (FFI_ArrowArray::empty(), no_error()),
+            Err(failure) => (FFI_ArrowArray::empty(), to_c(&failure)),
+        };
+        let mut array = ManuallyDrop::new(array);
+        let mut error: ManuallyDrop<EngineError> = ManuallyDrop::new(error);
+        unsafe { (self.0)(self.1, &mut *array, &mut *error) };
+    }
+}
+
+impl Deliver for ToIpc {
+    type Item = Message;
+    fn deliver(self, result: Fallible<Option<Message>>) {
+        let (mut ipc, mut error) = match result {
+            Ok(Some(message)) => (message.into_c(), no_error()),
+            Ok(None) => (no_message(), no_error()),
+            Err(failure) => (no_message(), to_c(&failure)),
+        };
+        unsafe { (self.0)(self.1, &mut ipc, &mut error) };
+    }
+}
+
+impl Execution {
+    pub fn create(session: &Session, plan: &LogicalPlan, output: Option<Schema>) -> Fallible<Arc<Execution>> {
+        let runtime = Arc::clone(&session.runtime);
+        // now() and the like are the start of the query, not of the session.
+        let mut state = session.state.as_ref().clone();
+        state.mark_start_execution();
+        let physical = runtime.handle()?.block_on(state.create_physical_plan(plan))?;
+        let output = Arc::new(Output::new(&physical.schema(), output)?);
+        let tasks = Arc::new(Mutex::new(vec![]));
+        let puller = Puller {
+            runtime: Arc::clone(&runtime),
+            plan: Arc::clone(&physical),
+            context: state.task_ctx(),
+            output: Arc::clone(&output),
+            next_partition: 0,
+            running: VecDeque::new(),
+            tasks: Arc::clone(&tasks),
+            stash: None,
+            end: None,
+            encoder: None,
+            batch_size: session.batch_size(),
+            parallel: state.config().target_partitions().max(1),
+        };
+        Ok(Arc::new(Execution {
+            runtime,
+            plan: physical,
+            schema_ipc: schema_message(&output.schema)?,
+            output,
+            puller: Mutex::new(Some(puller)),
+            tasks,
+            cancelled: watch::Sender::new(false),
+        }))
+    }
+
+    pub fn next_array(self: &Arc<Self>, done: ArrayDone, user: *mut c_void) -> Fallible<()> {
+        let mut puller = self.take_puller()?;
+        let callback = Callback { done: Some(ToArray(done, user)) };
+        let (own, mut cancelled) = (Arc::clone(self), self.cancelled.subscribe());
+        self.runtime.handle()?.spawn(async move {
+            let step = puller.next_batch();
+            let result = until_cancelled(step, &mut cancelled).await;
+            own.put_puller(puller);
+            callback.call(result);
+            own.release_there();
+        });
+        Ok(())
+    }
+
+    pub fn next_ipc(self: &Arc<Self>, bytes_max: u64, done: IpcDone, user: *mut c_void) -> Fallible<()> {
+        let mut puller = self.take_puller()?;
+        let callback = Callback { done: Some(ToIpc(done, user)) };
+        let (own, mut cancelled) = (Arc::clone(self), self.cancelled.subscribe());
+        self.runtime.handle()?.spawn(async move {
+            let step = puller.next_message(bytes_max);
+            let result = until_cancelled(step, &mut cancelled).await;
+            own.put_puller(puller);
+            callback.call(result);
+            own.release_there();
+        });
+        Ok(())
+    }
+
+    fn take_puller(&self) -> Fallible<Puller> {
+        locked(&self.puller)
+            .take()
+            .ok_or_else(|| Failure::new(crate::abi::status::FAILED_PRECONDITION, "a pull is outstanding"))
+    }
+
+    fn put_puller(&self, puller: Puller) {
+        *locked(&self.puller) = Some(puller);
+    }
+
+    /// The last reference may be this task's: it goes on a runtime thread, which has a big stack.
+    fn release_there(self: Arc<Self>) {
+        drop(self);
+    }
+
+    pub fn cancel(&self) {
+        self.cancelled.send_replace(true);
+        locked(&self.tasks).drain(..).for_each(|task| task.abort());
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+async fn until_cancelled<T>(
+    step: impl Future<Output = Fallible<Option<T>>>,
+    cancelled: &mut watch::Receiver<bool>,
+) -> Fallible<Option<T>> {
+    let step = pin!(AssertUnwindSafe(step).catch_unwind());
+    let stop = pin!(cancelled.wait_for(|cancelled| *cancelled));
+    match select(stop, step).await {
+        Either::Left(_) => Err(Failure::cancelled()),
+        Either::Right((Ok(result), _)) => result,
+        Either::Right((Err(payload), _)) => Err(Failure::from_panic(payload)),
+    }
+}

@@ -1,0 +1,163 @@
+//! Runtime (threads, memory, functions) and session (settings over the shared base).
+use crate::abi::{EngineOptions, Kv};
+use crate::aggregates::LibraryAggregate;
+use crate::error::{Failure, Fallible, STACK_SIZE};
+use crate::features::datafusion::execution::FunctionRegistry;
+use crate::features::datafusion::execution::memory_pool::FairSpillPool;
+use crate::features::datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use crate::features::datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use crate::features::datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use crate::features::datafusion::prelude::SessionConfig;
+use crate::features::tokio::runtime::{Builder, Handle, Runtime as Tokio};
+use crate::functions::LibraryScalar;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char};
+use std::sync::{Arc, Once};
+
+pub struct Runtime {
+    tokio: Option<Tokio>,
+    pub base: Arc<SessionState>,
+    pub scalars: HashMap<String, Arc<ScalarUDF>>,
+    pub aggregates: HashMap<String, LibraryAggregate>,
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // The last reference may go on one of its own threads, where waiting is not allowed.
+        if let Some(tokio) = self.tokio.take() {
+            tokio.shutdown_background();
+        }
+    }
+}
+
+/// A NUL-terminated text from outside.
+pub unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Fallible<&'a str> {
+    if pointer.is_null() {
+        return Err(Failure::invalid(format!("{what} is missing")));
+    }
+    unsafe { CStr::from_ptr(pointer) }.to_str().map_err(|_| Failure::invalid(format!("{what} is not UTF-8")))
+}
+
+pub unsafe fn slice<'a, T>(pointer: *const T, count: usize, what: &str) -> Fallible<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if pointer.is_null() || count > isize::MAX as usize / size_of::<T>().max(1) {
+        return Err(Failure::invalid(format!("{what}: no memory behind a count of {count}")));
+    }
+    Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
+}
+
+/// The library never prints: panics are caught at the boundary and carry their text there.
+fn silence_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
+}
+
+impl Runtime {
+    pub unsafe fn create(options: *const EngineOptions) -> Fallible<Arc<Runtime>> {
+        silence_panics();
+        let options = unsafe { options.as_ref() }.ok_or_else(|| Failure::invalid("options are missing"))?;
+        if options.struct_size < size_of::<EngineOptions>() {
+            return Err(Failure::invalid("options are of an older layout"));
+        }
+        let threads = match options.threads {
+            0 => std::thread::available_parallelism().map_or(1, |count| count.get()),
+            count => count.min(1024) as usize,
+        };
+        let tokio = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("trn-engine")
+            .thread_stack_size(STACK_SIZE)
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::exhausted(format!("engine threads: {error}")))?;
+
+        let mut environment = RuntimeEnvBuilder::new();
+        if options.memory_bytes > 0 {
+            let bytes = usize::try_from(options.memory_bytes).unwrap_or(usize::MAX);
+            environment = environment.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
+        }
+        if !options.spill_directory.is_null() {
+            environment = environment.with_temp_file_path(unsafe { text(options.spill_directory, "spill directory") }?);
+        }
+        let mut config = SessionConfig::new().with_target_partitions(threads);
+        // Strings are plain utf8 unless a setting says otherwise: what is planned is then what arrives.
+        config.options_mut().execution.parquet.schema_force_view_types = false;
+        config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+        let mut base = SessionStateBuilder::new_with_default_features()
+            .with_config(config)
+            .with_runtime_env(environment.build_arc()?)
+            .build();
+
+        let mut scalars = HashMap::new();
+        let mut aggregates = HashMap::new();
+        for library in unsafe { slice(options.libraries, options.library_count, "libraries") }? {
+            let library = unsafe { library.as_ref() }.ok_or_else(|| Failure::invalid("a function library is NULL"))?;
+            if library.abi != crate::abi::FUNCTION_ABI {
+                return Err(Failure::invalid(format!("a function library has ABI {}", library.abi)));
+            }
+            for function in unsafe { slice(library.scalars, library.scalar_count, "scalar functions") }? {
+                let function = unsafe { LibraryScalar::new(*function) }?;
+                let udf = Arc::new(ScalarUDF::new_from_impl(function));
+                base.register_udf(Arc::clone(&udf))?;
+                scalars.insert(udf.name().to_string(), udf);
+            }
+            for function in unsafe { slice(library.aggregates, library.aggregate_count, "aggregate functions") }? {
+                let function = unsafe { LibraryAggregate::new(*function) }?;
+                base.register_udaf(Arc::new(AggregateUDF::new_from_impl(function.clone())))?;
+                aggregates.insert(function.function_name().to_string(), function);
+            }
+        }
+        Ok(Arc::new(Runtime { tokio: Some(tokio), base: Arc::new(base), scalars, aggregates }))
+    }
+
+    /// Present until the runtime is dropped.
+    pub fn handle(&self) -> Fallible<&Handle> {
+        self.tokio.as_ref().map(|tokio| tokio.handle()).ok_or_else(|| Failure::internal("the runtime is gone"))
+    }
+
+    /// Drops `value` on a thread with a big stack. The runtime lives until that is done.
+    pub fn drop_there<T: Send + 'static>(self: &Arc<Self>, value: T) {
+        let runtime = Arc::clone(self);
+        if let Some(tokio) = &self.tokio {
+            tokio.spawn(async move {
+                drop(value);
+                drop(runtime);
+            });
+        }
+    }
+}
+
+pub struct Session {
+    pub runtime: Arc<Runtime>,
+    pub state: Arc<SessionState>,
+}
+
+impl Session {
+    pub unsafe fn create(runtime: Arc<Runtime>, settings: *const Kv, count: usize) -> Fallible<Arc<Session>> {
+        let settings = unsafe { slice(settings, count, "settings") }?;
+        if settings.is_empty() {
+            let state = Arc::clone(&runtime.base);
+            return Ok(Arc::new(Session { runtime, state }));
+        }
+        let mut state = runtime.base.as_ref().clone();
+        let options = state.config_mut().options_mut();
+        for setting in settings {
+            let key = unsafe { text(setting.key, "a setting's key") }?;
+            if setting.value.is_null() {
+                continue;
+            }
+            let value = unsafe { text(setting.value, key) }?;
+            options.set(key, value).map_err(|error| {
+                let failure = Failure::from(error);
+                Failure::invalid(format!("setting {key}: {}", failure.message))
+            })?;
+        }
+        Ok(Arc::new(Session { runtime, state: Arc::new(state) }))
+    }
+
+    pub fn batch_size(&self) -> usize {
+        self.state.config().batch_size().max(1)
+    }
+}
