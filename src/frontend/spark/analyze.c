@@ -28,7 +28,7 @@ static trn_status root_of(const Spark__Connect__Plan *plan, const Spark__Connect
   switch (plan ? plan->op_type_case : SPARK__CONNECT__PLAN__OP_TYPE__NOT_SET) {
     case SPARK__CONNECT__PLAN__OP_TYPE_ROOT: *out = plan->root; return TRN_OK;
     case SPARK__CONNECT__PLAN__OP_TYPE_COMPRESSED_OPERATION:
-      return spark__error(error, TRN_UNIMPLEMENTED, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg",
+      return spark__raise(error, TRN_UNIMPLEMENTED, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg",
                           "compressed plans are not supported", NULL, NULL, NULL, NULL);
     case SPARK__CONNECT__PLAN__OP_TYPE_COMMAND:
       return spark__error_not_supported(error, &plan->base, (int)plan->op_type_case);

@@ -79,7 +79,7 @@ static trn_status not_found(catalog_run *run, const char *condition, const char 
   if (!text) return trn__no_memory(run->error);
   static const char path[] = "[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]";
   bool is_table = strcmp(condition, "TABLE_OR_VIEW_NOT_FOUND") == 0;
-  return spark__error(run->error, TRN_NOT_FOUND, condition, key, text, is_table ? "searchPath" : NULL,
+  return spark__raise(run->error, TRN_NOT_FOUND, condition, key, text, is_table ? "searchPath" : NULL,
                       is_table ? path : NULL, NULL, NULL);
 }
 
@@ -92,7 +92,7 @@ static trn_status check_database(catalog_run *run, const char *name) {
   if (is_database(name)) return TRN_OK;
   char *text = trn__arena_printf(run->arena, "`spark_catalog`.`%s`", name);
   if (!text) return trn__no_memory(run->error);
-  return spark__error(run->error, TRN_NOT_FOUND, "SCHEMA_NOT_FOUND", "schemaName", text, NULL, NULL, NULL, NULL);
+  return spark__raise(run->error, TRN_NOT_FOUND, "SCHEMA_NOT_FOUND", "schemaName", text, NULL, NULL, NULL, NULL);
 }
 
 /* The view's own name out of what a client may write: backticks off. */
@@ -138,7 +138,7 @@ static trn_status set_current_catalog(catalog_run *run, const Spark__Connect__Ca
   if (strcasecmp(name, "spark_catalog") == 0) return TRN_OK;
   char *text = quoted(run->arena, name), *config = trn__arena_printf(run->arena, "\"spark.sql.catalog.%s\"", name);
   if (!text || !config) return trn__no_memory(run->error);
-  return spark__error(run->error, TRN_NOT_FOUND, "CATALOG_NOT_FOUND", "catalogName", text, "config", config, NULL,
+  return spark__raise(run->error, TRN_NOT_FOUND, "CATALOG_NOT_FOUND", "catalogName", text, "config", config, NULL,
                       NULL);
 }
 

@@ -137,7 +137,7 @@ static trn_status create_view(spark_rpc *rpc, const Spark__Connect__CreateDataFr
   if (status) return status;
   rpc->phase = SPARK_PHASE_ANALYSIS;
   if (count != 1)
-    return spark__error(error, TRN_INVALID_ARGUMENT, "TEMP_VIEW_NAME_TOO_MANY_NAME_PARTS", "actualName", view->name, NULL,
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "TEMP_VIEW_NAME_TOO_MANY_NAME_PARTS", "actualName", view->name, NULL,
                         NULL, NULL, NULL);
   return spark__session_set_view(rpc->session, parts[0], view->is_global, view->input, view->replace, error);
 }
@@ -203,9 +203,9 @@ static trn_status run_sql(spark_rpc *rpc, spark_execution *execution, Spark__Con
                           trn_error **error) {
   Spark__Connect__Relation *input = input_of(rpc, command);
   if (!input) return trn__no_memory(error);
-  const Spark__Connect__SQL *sql = spark__relation_sql(input);
+  const Spark__Connect__SQL *sql = spark__sql_of(input);
   if (!sql)
-    return spark__error(error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.ASSERTION_FAILURE", "message",
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.ASSERTION_FAILURE", "message",
                         "a SQL command without a SQL text", NULL, NULL, NULL, NULL);
   spark_sql_statement statement;
   const spark_sql_options options = sql_options(rpc->session);

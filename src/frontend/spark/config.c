@@ -97,7 +97,7 @@ static trn_status quoted_error(trn_error **error, trn_status status, const char 
   trn_strbuf quoted = {0};
   trn__strbuf_printf(&quoted, "\"%s\"", key);
   status = quoted.failed ? trn__no_memory(error)
-                         : spark__error(error, status, condition, param, quoted.data, NULL, NULL, NULL, NULL);
+                         : spark__raise(error, status, condition, param, quoted.data, NULL, NULL, NULL, NULL);
   trn__strbuf_finish(&quoted);
   return status;
 }
@@ -135,10 +135,10 @@ trn_status spark__config_set(spark_session *session, const char *key, const char
   const spark_config_default *row = spark__config_default(key);
   const char *type = row ? type_mismatch(row, value) : NULL;
   if (type)
-    return spark__error(error, TRN_INVALID_ARGUMENT, "INVALID_CONF_VALUE.TYPE_MISMATCH", "confValue", value,
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_CONF_VALUE.TYPE_MISMATCH", "confValue", value,
                         "confName", key, "confType", type);
   if (strcmp(key, "spark.sql.session.timeZone") == 0 && !is_zone(value))
-    return spark__error(error, TRN_INVALID_ARGUMENT, "INVALID_CONF_VALUE.TIME_ZONE", "confValue", value, "confName",
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_CONF_VALUE.TIME_ZONE", "confValue", value, "confName",
                         key, NULL, NULL);
   status = trn_session_set(session->session, key, value);
   if (status) return trn_error_set(error, status, NULL, "The setting \"%s\" cannot be kept", key);

@@ -33,7 +33,7 @@ bool spark__condition_find(const char *condition, const char **sqlstate, const c
   return true;
 }
 
-trn_status spark__error(trn_error **error, trn_status status, const char *condition, const char *key1,
+trn_status spark__raise(trn_error **error, trn_status status, const char *condition, const char *key1,
                         const char *value1, const char *key2, const char *value2, const char *key3,
                         const char *value3) {
   if (!error) return status;
@@ -46,7 +46,7 @@ trn_status spark__error(trn_error **error, trn_status status, const char *condit
 }
 
 trn_status spark__error_not_set(trn_error **error, const char *full_name, const char *name) {
-  return spark__error(error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_ONE_OF_FIELD_NOT_SET", "fullName",
+  return spark__raise(error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_ONE_OF_FIELD_NOT_SET", "fullName",
                       full_name, "name", name, NULL, NULL);
 }
 
@@ -55,7 +55,7 @@ trn_status spark__error_not_supported(trn_error **error, const ProtobufCMessage 
       protobuf_c_message_descriptor_get_field(message->descriptor, (unsigned)number);
   char digits[16];
   snprintf(digits, sizeof digits, "%d", number);
-  return spark__error(error, TRN_UNIMPLEMENTED, "CONNECT_INVALID_PLAN.INVALID_ONE_OF_FIELD_NOT_SUPPORTED", "fullName",
+  return spark__raise(error, TRN_UNIMPLEMENTED, "CONNECT_INVALID_PLAN.INVALID_ONE_OF_FIELD_NOT_SUPPORTED", "fullName",
                       message->descriptor->name, "name", field ? field->name : "?", "number", digits);
 }
 

@@ -5,7 +5,7 @@
 enum { EXECUTE_TAGS_MAX = 1000 };
 
 static trn_status invalid_handle(trn_error **error, trn_status status, const char *condition, const char *handle) {
-  return spark__error(error, status, condition, "handle", handle, NULL, NULL, NULL, NULL);
+  return spark__raise(error, status, condition, "handle", handle, NULL, NULL, NULL, NULL);
 }
 
 /* ---- the request ---- */
@@ -50,7 +50,7 @@ static void read_options(spark_execution *execution, const Spark__Connect__Execu
 
 /* ---- running ---- */
 
-const Spark__Connect__SQL *spark__relation_sql(const Spark__Connect__Relation *relation) {
+const Spark__Connect__SQL *spark__sql_of(const Spark__Connect__Relation *relation) {
   for (size_t depth = 0; relation && depth < TRN_WIRE_DEPTH_MAX; depth++) {
     if (relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_SQL) return relation->sql;
     if (relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_WITH_RELATIONS) {
@@ -89,7 +89,7 @@ trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
                                 trn_error **error) {
   *out = NULL;
   rpc->phase = SPARK_PHASE_ANALYSIS;
-  const Spark__Connect__SQL *sql = spark__relation_sql(relation);
+  const Spark__Connect__SQL *sql = spark__sql_of(relation);
   rpc->sql = sql ? sql->query : NULL;
   if (!relation || relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE__NOT_SET)
     return spark__error_not_set(error, "spark.connect.Relation", "RELTYPE_NOT_SET");
@@ -142,7 +142,7 @@ static trn_status run_plan(spark_execution *execution, spark_rpc *rpc, const Spa
     case SPARK__CONNECT__PLAN__OP_TYPE_ROOT: return run_relation(execution, rpc, plan->root, error);
     case SPARK__CONNECT__PLAN__OP_TYPE_COMMAND: return spark__command_run(rpc, execution, plan->command, error);
     case SPARK__CONNECT__PLAN__OP_TYPE_COMPRESSED_OPERATION: /* makes the client stop compressing */
-      return spark__error(error, TRN_UNIMPLEMENTED, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg",
+      return spark__raise(error, TRN_UNIMPLEMENTED, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg",
                           "compressed plans are not supported", NULL, NULL, NULL, NULL);
     default: return spark__error_not_set(error, "spark.connect.Plan", "OPTYPE_NOT_SET");
   }
@@ -188,7 +188,7 @@ trn_status spark__handle_reattach(spark_rpc *rpc, ProtobufCMessage *message, trn
   const char *last = request->_last_response_id_case ? request->last_response_id : NULL;
   uint64_t after = 0;
   if (!execution->is_reattachable) {
-    status = spark__error(error, TRN_FAILED_PRECONDITION, "INVALID_CURSOR.NOT_REATTACHABLE", NULL, NULL, NULL, NULL,
+    status = spark__raise(error, TRN_FAILED_PRECONDITION, "INVALID_CURSOR.NOT_REATTACHABLE", NULL, NULL, NULL, NULL,
                           NULL, NULL);
   } else {
     status = spark__execution_cursor(execution, last, &after, error);
@@ -209,7 +209,7 @@ trn_status spark__handle_release_execute(spark_rpc *rpc, ProtobufCMessage *messa
   reply.server_side_session_id = (char *)rpc->session->server_id;
   spark_execution *execution = spark__session_execution(rpc->session, request->operation_id);
   if (execution && !execution->is_reattachable)
-    status = spark__error(error, TRN_FAILED_PRECONDITION, "INVALID_CURSOR.NOT_REATTACHABLE", NULL, NULL, NULL, NULL,
+    status = spark__raise(error, TRN_FAILED_PRECONDITION, "INVALID_CURSOR.NOT_REATTACHABLE", NULL, NULL, NULL, NULL,
                           NULL, NULL);
   if (execution && !status) {
     if (request->release_case == SPARK__CONNECT__RELEASE_EXECUTE_REQUEST__RELEASE_RELEASE_ALL) {

@@ -28,7 +28,7 @@ static trn_status interrupt_target(const Spark__Connect__InterruptRequest *reque
       return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
                            "INTERRUPT_TYPE_OPERATION_ID requested, but no operation_id provided.");
     default:
-      return spark__error(error, TRN_UNIMPLEMENTED, "UNSUPPORTED_FEATURE.INTERRUPT_TYPE", "interruptType",
+      return spark__raise(error, TRN_UNIMPLEMENTED, "UNSUPPORTED_FEATURE.INTERRUPT_TYPE", "interruptType",
                           "INTERRUPT_TYPE_UNSPECIFIED", NULL, NULL, NULL, NULL);
   }
 }
@@ -136,7 +136,7 @@ trn_status spark__handle_get_status(spark_rpc *rpc, ProtobufCMessage *message, t
 trn_status spark__handle_release_session(spark_rpc *rpc, ProtobufCMessage *message, trn_error **error) {
   const Spark__Connect__ReleaseSessionRequest *request = (const Spark__Connect__ReleaseSessionRequest *)message;
   if (!trn__uuid_is_valid(request->session_id))
-    return spark__error(error, TRN_INVALID_ARGUMENT, "INVALID_HANDLE.FORMAT", "handle", request->session_id, NULL,
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_HANDLE.FORMAT", "handle", request->session_id, NULL,
                         NULL, NULL, NULL);
   spark_session *session = NULL;
   spark__session_close(rpc, (spark_session_key){request->session_id, request->user_context, NULL},
@@ -160,7 +160,7 @@ trn_status spark__handle_clone_session(spark_rpc *rpc, ProtobufCMessage *message
   } else if (trn__uuid_is_valid(request->new_session_id)) {
     memcpy(id, request->new_session_id, TRN_UUID_SIZE);
   } else {
-    return spark__error(error, TRN_INVALID_ARGUMENT, "INVALID_HANDLE.FORMAT", "handle", request->new_session_id, NULL,
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_HANDLE.FORMAT", "handle", request->new_session_id, NULL,
                         NULL, NULL, NULL);
   }
   status = spark__session_clone(rpc, id, &clone, error);

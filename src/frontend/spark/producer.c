@@ -65,7 +65,7 @@ static void finish_with(spark_execution *execution, trn_status status, const trn
   pthread_mutex_unlock(&execution->mutex);
   trn_error *own = NULL;
   if (cancelled || (status == TRN_CANCELLED && !trn_error_condition(error))) {
-    spark__error(&own, TRN_CANCELLED, "OPERATION_CANCELED", NULL, NULL, NULL, NULL, NULL, NULL);
+    spark__raise(&own, TRN_CANCELLED, "OPERATION_CANCELED", NULL, NULL, NULL, NULL, NULL, NULL);
     error = own;
   }
   const char *sql = execution->plan ? execution->plan->sql : NULL;
@@ -270,7 +270,7 @@ static trn_status start(spark_execution *execution, trn_error **error) {
     status = TRN_CANCELLED;
   }
   if (status == TRN_CANCELLED && cancelled)
-    return spark__error(error, TRN_CANCELLED, "OPERATION_CANCELED", NULL, NULL, NULL, NULL, NULL, NULL);
+    return spark__raise(error, TRN_CANCELLED, "OPERATION_CANCELED", NULL, NULL, NULL, NULL, NULL, NULL);
   if (!status) spark__execution_resume(execution);
   return status;
 }

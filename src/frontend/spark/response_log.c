@@ -299,12 +299,12 @@ trn_status spark__execution_cursor(spark_execution *execution, const char *last,
   uint64_t dropped = execution->dropped;
   pthread_mutex_unlock(&execution->mutex);
   if (!found)
-    return spark__error(error, TRN_NOT_FOUND, "INVALID_CURSOR.POSITION_NOT_FOUND", "responseId", last, NULL, NULL,
+    return spark__raise(error, TRN_NOT_FOUND, "INVALID_CURSOR.POSITION_NOT_FOUND", "responseId", last, NULL, NULL,
                         NULL, NULL);
   if (*after >= dropped) return TRN_OK;
   char digits[24];
   snprintf(digits, sizeof digits, "%llu", (unsigned long long)*after + 1);
-  return spark__error(error, TRN_OUT_OF_RANGE, "INVALID_CURSOR.POSITION_NOT_AVAILABLE", "responseId",
+  return spark__raise(error, TRN_OUT_OF_RANGE, "INVALID_CURSOR.POSITION_NOT_AVAILABLE", "responseId",
                       last ? last : "", "index", digits, NULL, NULL);
 }
 
@@ -448,7 +448,7 @@ void spark__execution_attach(spark_execution *execution, spark_rpc *rpc, uint64_
   pthread_mutex_unlock(&execution->mutex);
   if (old) {
     trn_error *error = NULL;
-    spark__error(&error, TRN_ABORTED, "INVALID_CURSOR.DISCONNECTED", NULL, NULL, NULL, NULL, NULL, NULL);
+    spark__raise(&error, TRN_ABORTED, "INVALID_CURSOR.DISCONNECTED", NULL, NULL, NULL, NULL, NULL, NULL);
     spark_failure *failure = spark__failure_create(TRN_ABORTED, error, SPARK_PHASE_PROTOCOL, NULL);
     spark__call_fail(old->call, failure);
     spark__failure_unref(failure);

@@ -70,7 +70,7 @@ void spark__failure_unref(spark_failure *failure);
 /* Ends the call with it; NULL: out of memory. */
 void spark__call_fail(trn_call *call, const spark_failure *failure);
 /* An error with a condition and up to three parameters (NULL keys end the list). Returns `status`. */
-trn_status spark__error(trn_error **error, trn_status status, const char *condition, const char *key1,
+trn_status spark__raise(trn_error **error, trn_status status, const char *condition, const char *key1,
                         const char *value1, const char *key2, const char *value2, const char *key3, const char *value3);
 /* CONNECT_INVALID_PLAN.INVALID_ONE_OF_FIELD_NOT_SET / _NOT_SUPPORTED, named as Spark names them. */
 trn_status spark__error_not_set(trn_error **error, const char *full_name, const char *name);
@@ -410,6 +410,6 @@ trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark_
 trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
                                 trn_error **error);
 /* The SQL text that a relation is or wraps; NULL: none. */
-const Spark__Connect__SQL *spark__relation_sql(const Spark__Connect__Relation *relation);
+const Spark__Connect__SQL *spark__sql_of(const Spark__Connect__Relation *relation);
 
 #endif

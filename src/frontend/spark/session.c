@@ -26,7 +26,7 @@ void spark__session_unref(spark_session *session) {
 }
 
 static trn_status invalid_handle(trn_error **error, trn_status status, const char *condition, const char *handle) {
-  return spark__error(error, status, condition, "handle", handle, NULL, NULL, NULL, NULL);
+  return spark__raise(error, status, condition, "handle", handle, NULL, NULL, NULL, NULL);
 }
 
 /* ---- making ---- */

@@ -111,7 +111,7 @@ trn_status spark__wire_check(const ProtobufCMessageDescriptor *descriptor, const
   }
   char text[128];
   snprintf(text, sizeof text, "%s in %s", wrong, reader.top->descriptor->name);
-  return spark__error(error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg", text, NULL, NULL,
+  return spark__raise(error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg", text, NULL, NULL,
                       NULL, NULL);
 }
 
@@ -124,7 +124,7 @@ trn_status spark__wire_decode(trn_arena *arena, const ProtobufCMessageDescriptor
   *out = protobuf_c_message_unpack(descriptor, &allocator, size, data);
   /* Well formed by the check above: only memory is left to fail (or a wire type that does not fit the field). */
   if (!*out)
-    return spark__error(error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg",
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg",
                         "a field of the wrong kind, or the request needs too much memory", NULL, NULL, NULL, NULL);
   return TRN_OK;
 }
