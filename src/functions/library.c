@@ -1,0 +1,50 @@
+/* The library's only export: all tables of this folder as one list. */
+#include "functions/aggregate.h"
+#include <threads.h>
+
+#define SCALARS_MAX 1024
+
+/* Filled once, from the constant tables, then never changed: the ABI wants one array of pointers, and C has no way to
+ * join the files' tables at compile time. Guarded by call_once, so it is a constant to everyone who can see it. */
+static trn_scalar_function scalars[SCALARS_MAX];
+static const trn_scalar_function *pointers[SCALARS_MAX];
+static trn_function_library library;
+static once_flag once = ONCE_FLAG_INIT;
+
+static const fn_scalar *const TABLES[] = {
+    fn__arithmetic_table, fn__cast_table, fn__datetime_table, fn__string_table,
+};
+
+static const trn_aggregate_function *const AGGREGATES[] = {
+    &fn__agg_sum,        &fn__agg_sum_try,          &fn__agg_sum_wrap, &fn__agg_avg, &fn__agg_avg_try, &fn__agg_first,
+    &fn__agg_first_ignore, &fn__agg_last,           &fn__agg_last_ignore, &fn__agg_any_value, &fn__agg_any_value_ignore,
+    &fn__agg_single,     &fn__agg_min,              &fn__agg_max,      &fn__agg_min_by, &fn__agg_max_by,
+};
+
+static void fill(void) {
+  size_t count = 0;
+  for (size_t t = 0; t < sizeof TABLES / sizeof TABLES[0]; t++)
+    for (const fn_scalar *row = TABLES[t]; row->name && count < SCALARS_MAX; row++) {
+      scalars[count] = (trn_scalar_function){.struct_size = sizeof(trn_scalar_function),
+                                             .name = row->name,
+                                             .volatility = (trn_volatility)row->volatility,
+                                             .bind = fn__bind,
+                                             .evaluate = fn__evaluate,
+                                             .data = row};
+      pointers[count] = &scalars[count];
+      count++;
+    }
+  library = (trn_function_library){.struct_size = sizeof library,
+                                   .abi = TRN_FUNCTION_ABI,
+                                   .name = "trn",
+                                   .version = TRUNNION_VERSION,
+                                   .scalars = pointers,
+                                   .scalar_count = count,
+                                   .aggregates = AGGREGATES,
+                                   .aggregate_count = sizeof AGGREGATES / sizeof AGGREGATES[0]};
+}
+
+const trn_function_library *fn__library(void) {
+  call_once(&once, fill);
+  return &library;
+}
