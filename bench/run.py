@@ -132,15 +132,54 @@ def bench_export(ours, sail, folder, rounds):
     show("export", interleave({"trunnion": lambda: ours.sql(query).toArrow(), "sail": lambda: sail.sql(query).toArrow()}, rounds))
 
 
+def start_canned(ours_url, folder):
+    """A server that answers with what ours answered: what is left is the client's own cost."""
+    import grpc, struct
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.proto import base_pb2 as pb
+    id = str(uuid.uuid4())
+    spark = SparkSession.builder.remote(f"{ours_url}/;session_id={id}").create()
+    frame = spark.sql("select 1")
+    requests = {"ReleaseExecute": None}
+    def execute(command):
+        request = spark.client._execute_plan_request_with_metadata()
+        request.plan.CopyFrom(command)
+        request.request_options.add().reattach_options.reattachable = True
+        return request
+    command = pb.Plan()
+    command.command.sql_command.input.sql.query = "select 1"
+    root = frame._plan.to_proto(spark.client)
+    config = pb.ConfigRequest(session_id=id, user_context=pb.UserContext(user_id="b"))
+    pair = config.operation.get_with_default.pairs.add()
+    pair.key, pair.value = "spark.sql.execution.pyspark.binaryAsBytes", "true"
+    release = pb.ReleaseExecuteRequest(session_id=id, operation_id=str(uuid.uuid4()), release_all=pb.ReleaseExecuteRequest.ReleaseAll())
+    requests = {"ExecutePlan.first": execute(command), "ExecutePlan": execute(root), "Config": config, "ReleaseExecute": release,
+                "ReleaseSession": pb.ReleaseSessionRequest(session_id=id)}
+    replies = folder / "canned"
+    replies.mkdir(exist_ok=True)
+    with grpc.insecure_channel(ours_url.replace("sc://", "")) as channel:
+        for name, request in requests.items():
+            method = "/spark.connect.SparkConnectService/" + name.split(".")[0]
+            if name.startswith("Execute"):
+                answers = list(channel.unary_stream(method)(request.SerializeToString()))
+            else:
+                answers = [channel.unary_unary(method)(request.SerializeToString())]
+            (replies / name).write_bytes(b"".join(struct.pack("<I", len(a)) + a for a in answers))
+    process = subprocess.Popen([str(ROOT / "build/release/canned_server"), str(replies)], stdout=subprocess.PIPE, text=True)
+    return process, SparkSession.builder.remote(f"{process.stdout.readline().strip()}/;session_id={id}").create()
+
+
 def bench_select1(ours, sail, folder, rounds):
+    canned_process, canned = start_canned(ours.client._builder.url.geturl().split("/;")[0].rstrip("/"), folder)
     def many(spark):
         frame = spark.sql("select 1")
         def run():
             for _ in range(100):
                 frame.collect()
         return run
-    result = interleave({"trunnion": many(ours), "sail": many(sail)}, rounds)
+    result = interleave({"trunnion": many(ours), "sail": many(sail), "canned": many(canned)}, rounds)
     show("select 1", {k: v if isinstance(v, Exception) else v / 100 for k, v in result.items()})
+    canned_process.terminate()
 
 
 def bench_idle(process, url, startup, sail_process, sail_startup):
