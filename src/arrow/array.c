@@ -69,6 +69,11 @@ trn_status trn__shared_array_create(struct ArrowArray *array, trn_shared_array *
   return TRN_OK;
 }
 
+trn_shared_array *trn__shared_array_ref(trn_shared_array *shared) {
+  atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
+  return shared;
+}
+
 void trn__shared_array_unref(trn_shared_array *shared) {
   if (!shared || atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1) return;
   trn__array_release(&shared->array);
@@ -145,6 +150,14 @@ trn_status trn__shared_array_slice(trn_shared_array *shared, int64_t offset, int
   out->offset = 0;
   out->length = length;
   return TRN_OK;
+}
+
+trn_status trn__shared_array_column(trn_shared_array *shared, size_t index, int64_t offset, int64_t length,
+                                    struct ArrowArray *out) {
+  trn_status status = slice_node(shared, shared->array.children[index], out, 0);
+  offset += shared->array.offset;
+  if (status == TRN_OK && (offset || length != out->length)) slice_move(out, offset, length);
+  return status;
 }
 
 /* ---- reading ---- */

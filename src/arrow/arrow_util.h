@@ -42,10 +42,14 @@ trn_status trn__array_struct(struct ArrowArray *columns, size_t count, int64_t l
  * refer to. */
 typedef struct trn_shared_array trn_shared_array;
 trn_status trn__shared_array_create(struct ArrowArray *array, trn_shared_array **out); /* takes, also on failure */
+trn_shared_array *trn__shared_array_ref(trn_shared_array *shared);
 void trn__shared_array_unref(trn_shared_array *shared);
 const struct ArrowArray *trn__shared_array_get(const trn_shared_array *shared);
 /* Of a struct array: the slice is by offset. Gives `*out`, which holds a reference. */
 trn_status trn__shared_array_slice(trn_shared_array *shared, int64_t offset, int64_t length, struct ArrowArray *out);
+/* Likewise of one column of a struct array without validity of its own. */
+trn_status trn__shared_array_column(trn_shared_array *shared, size_t index, int64_t offset, int64_t length,
+                                    struct ArrowArray *out);
 
 /* ---- arrays: reading ---- */
 bool trn__array_is_null(const struct ArrowArray *array, int64_t row);

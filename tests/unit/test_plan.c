@@ -687,7 +687,7 @@ static void deep_and_wide_plans_cost_linear_time(void **state) {
   trn_plan_unref(plan);
   int64_t ms = (trn__now_ns() - start_ns) / 1000000;
   print_message("5,000 columns x 10 levels, 1,000 terms, 4,000 filters: %d ms\n", (int)ms);
-  assert_true(ms < 10000); /* quadratic work would take minutes */
+  assert_true(ms < 30000); /* quadratic work would take minutes; sanitizers and busy machines are slow */
 }
 
 #define WITH_ARENA(test) cmocka_unit_test_setup_teardown(test, make_arena, drop_arena)
