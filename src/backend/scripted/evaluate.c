@@ -313,7 +313,7 @@ static trn_status leaf_next(trn_evaluation *e, uint64_t rows_max, trn_shared_arr
 }
 
 static trn_status skip_rows(trn_evaluation *e) {
-  if (e->is_range) {
+  if (e->is_range && e->skip) {
     uint64_t jump = (uint64_t)e->skip < e->range_count ? (uint64_t)e->skip : e->range_count;
     e->range_at = jump;
     e->skip = 0;
