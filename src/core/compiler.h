@@ -12,6 +12,11 @@
 __extension__ typedef __int128 trn_i128;
 __extension__ typedef unsigned __int128 trn_u128;
 
+/* Fields of messages that old clients still send are marked as deprecated. */
+#define TRN_DEPRECATED_USE_BEGIN                                                                                       \
+  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wdeprecated-declarations\"")
+#define TRN_DEPRECATED_USE_END _Pragma("GCC diagnostic pop")
+
 /* Broken invariants of ours, never bad input. Debug, test and fuzz builds stop; release builds go on. */
 #ifdef NDEBUG
 #define TRN_ASSERT(condition) ((void)sizeof(condition))

@@ -1,0 +1,199 @@
+/* Stars and regexes: one expression that stands for several columns. */
+#include "frontend/spark/translate/scope.h"
+#include <regex.h>
+
+typedef Spark__Connect__Expression expression;
+
+typedef struct value_list {
+  spark_value **values;
+  size_t *count, *capacity;
+} value_list;
+
+bool spark__is_star(const expression *e) {
+  return e && (e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_STAR ||
+               e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_REGEX ||
+               e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_STAR_EXCEPT);
+}
+
+static trn_status push_column(spark_translator *t, const spark_column *column, value_list *list, trn_error **error) {
+  spark_value value;
+  spark__column_value(column, column->name, &value);
+  return spark__values_push(t, list->values, list->count, list->capacity, &value, error);
+}
+
+static trn_status whole(spark_translator *t, const spark_scope *scope, value_list *list, trn_error **error) {
+  trn_status status = TRN_OK;
+  for (uint32_t i = 0; i < scope->count && status == TRN_OK; i++)
+    if (!scope->columns[i].hidden) status = push_column(t, &scope->columns[i], list, error);
+  return status;
+}
+
+static bool has_qualifier(const spark_translator *t, const spark_column *column, char *const *parts, size_t count) {
+  const spark_qualifier *q = column->qualifier;
+  if (!q || q->count < count || count == 0) return false;
+  for (size_t i = 0; i < count; i++)
+    if (!spark__name_equal(t, q->parts[q->count - count + i], parts[i])) return false;
+  return true;
+}
+
+/* t.*: also the hidden columns, before the others. */
+static trn_status of_table(spark_translator *t, const spark_scope *scope, char *const *parts, size_t count, value_list *list,
+                           trn_error **error) {
+  trn_status status = TRN_OK;
+  for (int hidden = scope->hidden_count ? 1 : 0; hidden >= 0; hidden--)
+    for (uint32_t i = 0; i < scope->count && status == TRN_OK; i++)
+      if (scope->columns[i].hidden == (bool)hidden && has_qualifier(t, &scope->columns[i], parts, count))
+        status = push_column(t, &scope->columns[i], list, error);
+  return status;
+}
+
+static trn_status of_struct(spark_translator *t, const spark_value *base, value_list *list, trn_error **error) {
+  const trn_type *type = base->expr->type;
+  trn_status status = TRN_OK;
+  for (uint32_t i = 0; i < type->field_count && status == TRN_OK; i++) {
+    char *part = (char *)type->fields[i].name;
+    spark_value value = {.is_alias = true, .metadata = type->fields[i].metadata};
+    status = spark__nested_fields(t, base->expr, &part, 1, (trn_position){-1, -1}, &value.expr, &value.name, error);
+    value.name = type->fields[i].name;
+    if (status == TRN_OK) status = spark__values_push(t, list->values, list->count, list->capacity, &value, error);
+  }
+  return status;
+}
+
+static trn_status cannot_expand(spark_translator *t, const spark_scope *scope, char *const *parts, size_t count,
+                                trn_position position, trn_error **error) {
+  trn_strbuf columns = {0};
+  for (uint32_t i = 0; scope && i < scope->count && i < 1000; i++) {
+    const char *name = spark__quote(t, scope->columns[i].name);
+    if (scope->columns[i].hidden || !name) continue;
+    trn__strbuf_printf(&columns, "%s%s", columns.size ? ", " : "", name);
+  }
+  const char *text = columns.size ? spark__finish_text(t, &columns) : "", *target = spark__quote_parts(t, parts, count);
+  if (!text || !target) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "CANNOT_RESOLVE_STAR_EXPAND", position, "targetString", target, "columns",
+                      text, NULL);
+}
+
+static trn_status with_target(spark_translator *t, const char *text, trn_position position, value_list *list,
+                              trn_error **error) {
+  spark_context *context = spark__state(t)->context;
+  const spark_scope *scope = context ? context->scope : NULL;
+  size_t size = strlen(text), count = 0, before = *list->count;
+  char **parts = NULL;
+  if (size < 2 || strcmp(text + size - 2, ".*") != 0)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.UNRESOLVED_STAR_TARGET_INVALID", position, "target",
+                        text, NULL);
+  trn_status status = spark__sql_parse_attribute_name(t->arena, text, size - 2, &parts, &count, error);
+  if (status != TRN_OK) return status;
+  if (scope) status = of_table(t, scope, parts, count, list, error);
+  if (status != TRN_OK || *list->count > before) return status;
+  Spark__Connect__Expression__UnresolvedAttribute attribute = SPARK__CONNECT__EXPRESSION__UNRESOLVED_ATTRIBUTE__INIT;
+  spark_value base;
+  attribute.unparsed_identifier = trn__arena_str(t->arena, text, size - 2);
+  if (!attribute.unparsed_identifier) return trn__no_memory(error);
+  status = spark__resolve_attribute(t, &attribute, position, &base, NULL);
+  if (status == TRN_OK && base.expr->type->id == TRN_TYPE_STRUCT) return of_struct(t, &base, list, error);
+  return cannot_expand(t, scope, parts, count, position, error);
+}
+
+/* df["*"]: the columns of that DataFrame which the input still has. */
+static trn_status by_plan_id(spark_translator *t, int64_t id, trn_position position, value_list *list, trn_error **error) {
+  const spark_scope *found = NULL, *input = NULL;
+  bool twice = false;
+  trn_status status = spark__plan_scope(t, id, &found, &input, &twice);
+  if (twice)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "AMBIGUOUS_COLUMN_REFERENCE", position, "name", "`*`", NULL);
+  if (!found)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CANNOT_RESOLVE_DATAFRAME_COLUMN", position, "name", "`*`", NULL);
+  for (uint32_t i = 0; i < found->count && status == TRN_OK; i++) {
+    if (found->columns[i].hidden) continue;
+    const spark_column *seen = spark__scope_column(t, input, found->columns[i].expr->u.column);
+    spark_column column = found->columns[i];
+    if (!seen)
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "CANNOT_RESOLVE_DATAFRAME_COLUMN", position, "name", "`*`", NULL);
+    column.expr = seen->expr;
+    status = push_column(t, &column, list, error);
+  }
+  return status;
+}
+
+static trn_status star(spark_translator *t, const expression *e, value_list *list, trn_error **error) {
+  const Spark__Connect__Expression__UnresolvedStar *node = e->unresolved_star;
+  spark_context *context = spark__state(t)->context;
+  bool target = node->_unparsed_target_case != 0, plan = node->_plan_id_case != 0;
+  if (target && plan)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.UNRESOLVED_STAR_WITH_BOTH_TARGET_AND_PLAN_ID",
+                        spark__position(t, e), NULL);
+  if (target) return with_target(t, node->unparsed_target, spark__position(t, e), list, error);
+  if (plan) return by_plan_id(t, node->plan_id, spark__position(t, e), list, error);
+  return context && context->scope ? whole(t, context->scope, list, error) : TRN_OK;
+}
+
+/* ---- star except ---- */
+static trn_status star_except(spark_translator *t, const expression *e, value_list *list, trn_error **error) {
+  const Spark__Connect__TrnExpressionList *node = e->trn_star_except;
+  spark_value *all = NULL;
+  size_t count = 0, capacity = 0;
+  value_list inner = {&all, &count, &capacity};
+  if (node->n_expressions == 0 || !spark__is_star(node->expressions[0]))
+    return spark__unimplemented(t, spark__position(t, e), error, "EXCEPT of something else than a star");
+  trn_status status = star(t, node->expressions[0], &inner, error);
+  bool *left_out = TRN_NEW_N(t->arena, bool, count);
+  if (status != TRN_OK) return status;
+  if (!left_out) return trn__no_memory(error);
+  for (size_t i = 1; i < node->n_expressions; i++) {
+    spark_value value;
+    status = spark__expression(t, node->expressions[i], &value, error);
+    if (status != TRN_OK) return status;
+    if (value.expr->kind != TRN_EXPR_COLUMN)
+      return spark__unimplemented(t, spark__position(t, node->expressions[i]), error, "EXCEPT of a nested field");
+    for (size_t k = 0; k < count; k++) {
+      if (all[k].expr->kind != TRN_EXPR_COLUMN || all[k].expr->u.column != value.expr->u.column) continue;
+      if (left_out[k])
+        return spark__error(t, error, TRN_INVALID_ARGUMENT, "EXCEPT_OVERLAPPING_COLUMNS", spark__position(t, e), "columns",
+                            value.name ? value.name : "", NULL);
+      left_out[k] = true;
+    }
+  }
+  for (size_t k = 0; k < count && status == TRN_OK; k++)
+    if (!left_out[k]) status = spark__values_push(t, list->values, list->count, list->capacity, &all[k], error);
+  return status;
+}
+
+/* ---- df.colRegex("`(a|b).*`") ---- */
+static trn_status regex(spark_translator *t, const expression *e, value_list *list, trn_error **error) {
+  const char *text = e->unresolved_regex->col_name ? e->unresolved_regex->col_name : "";
+  spark_context *context = spark__state(t)->context;
+  size_t size = strlen(text);
+  if (size < 2 || text[0] != '`' || text[size - 1] != '`') { /* no regex: a name */
+    Spark__Connect__Expression__UnresolvedAttribute attribute = SPARK__CONNECT__EXPRESSION__UNRESOLVED_ATTRIBUTE__INIT;
+    spark_value value;
+    attribute.unparsed_identifier = (char *)text;
+    if (e->unresolved_regex->_plan_id_case) {
+      attribute._plan_id_case = SPARK__CONNECT__EXPRESSION__UNRESOLVED_ATTRIBUTE___PLAN_ID_PLAN_ID;
+      attribute.plan_id = e->unresolved_regex->plan_id;
+    }
+    trn_status status = spark__resolve_attribute(t, &attribute, spark__position(t, e), &value, error);
+    return status == TRN_OK ? spark__values_push(t, list->values, list->count, list->capacity, &value, error) : status;
+  }
+  regex_t compiled;
+  char *pattern = trn__arena_printf(t->arena, "^(%.*s)$", (int)(size - 2), text + 1);
+  if (!pattern) return trn__no_memory(error);
+  if (regcomp(&compiled, pattern, REG_EXTENDED | REG_NOSUB | (t->case_sensitive ? 0 : REG_ICASE)) != 0)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s is not a regular expression.", text);
+  trn_status status = TRN_OK;
+  const spark_scope *scope = context ? context->scope : NULL;
+  for (uint32_t i = 0; scope && i < scope->count && status == TRN_OK; i++)
+    if (!scope->columns[i].hidden && regexec(&compiled, scope->columns[i].name, 0, NULL, 0) == 0)
+      status = push_column(t, &scope->columns[i], list, error);
+  regfree(&compiled);
+  return status;
+}
+
+trn_status spark__expand_star(spark_translator *t, const expression *e, spark_value **values, size_t *count, size_t *capacity,
+                              trn_error **error) {
+  value_list list = {values, count, capacity};
+  if (e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_REGEX) return regex(t, e, &list, error);
+  if (e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_STAR_EXCEPT) return star_except(t, e, &list, error);
+  return star(t, e, &list, error);
+}

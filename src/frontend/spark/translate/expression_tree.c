@@ -1,0 +1,124 @@
+/* Resolved expressions as trees: comparing, copying with other children, replacing columns. */
+#include "frontend/spark/translate/scope.h"
+
+trn_status spark__expr_with_args(spark_translator *t, const trn_expr *expr, const trn_expr *const *args,
+                                 const trn_expr **out, trn_error **error) {
+  *out = expr;
+  bool same = true;
+  for (uint32_t i = 0; i < expr->arg_count && same; i++) same = args[i] == expr->args[i];
+  if (same) return TRN_OK;
+  trn_expr *copy = trn__expr_create(t->arena, (trn_expr_kind)expr->kind, expr->type, expr->nullable, args, expr->arg_count);
+  if (!copy) return trn__no_memory(error);
+  copy->u = expr->u;
+  copy->position = expr->position;
+  *out = copy;
+  return TRN_OK;
+}
+
+static bool same_literal(const trn_expr *a, const trn_expr *b) {
+  const trn_literal *x = &a->u.literal, *y = &b->u.literal;
+  if (x->is_null || y->is_null) return x->is_null == y->is_null;
+  switch ((trn_type_id)a->type->id) {
+  case TRN_TYPE_NULL: return true;
+  case TRN_TYPE_BOOL: return x->value.boolean == y->value.boolean;
+  case TRN_TYPE_FLOAT32:
+  case TRN_TYPE_FLOAT64: return memcmp(&x->value.number, &y->value.number, sizeof(double)) == 0;
+  case TRN_TYPE_DECIMAL:
+    return x->value.decimal.low == y->value.decimal.low && x->value.decimal.high == y->value.decimal.high;
+  case TRN_TYPE_STRING:
+  case TRN_TYPE_BINARY:
+    return x->value.bytes.size == y->value.bytes.size &&
+           (x->value.bytes.size == 0 || memcmp(x->value.bytes.data, y->value.bytes.data, x->value.bytes.size) == 0);
+  case TRN_TYPE_INTERVAL_CALENDAR:
+    return x->value.interval.months == y->value.interval.months && x->value.interval.days == y->value.interval.days &&
+           x->value.interval.nanos == y->value.interval.nanos;
+  case TRN_TYPE_ARRAY:
+  case TRN_TYPE_MAP:
+  case TRN_TYPE_STRUCT:
+    if (x->value.nested.count != y->value.nested.count) return false;
+    for (uint32_t i = 0; i < x->value.nested.count; i++)
+      if (!spark__expr_same(x->value.nested.items[i], y->value.nested.items[i])) return false;
+    return true;
+  default: return x->value.integer == y->value.integer;
+  }
+}
+
+static bool same_flags(const trn_sort_flags *a, const trn_sort_flags *b, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (a[i].descending != b[i].descending || a[i].nulls_first != b[i].nulls_first) return false;
+  return true;
+}
+
+static bool same_optional(const trn_expr *a, const trn_expr *b) { return a == b || (a && b && spark__expr_same(a, b)); }
+
+/* The node itself, without its children. */
+static bool same_node(const trn_expr *a, const trn_expr *b) {
+  switch ((trn_expr_kind)a->kind) {
+  case TRN_EXPR_LITERAL: return same_literal(a, b);
+  case TRN_EXPR_COLUMN:
+  case TRN_EXPR_OUTER:
+  case TRN_EXPR_LAMBDA_VARIABLE: return a->u.column == b->u.column;
+  case TRN_EXPR_CALL:
+    return a->u.call.home == b->u.call.home && a->u.call.volatility < 2 && strcmp(a->u.call.name, b->u.call.name) == 0;
+  case TRN_EXPR_AGGREGATE:
+    return strcmp(a->u.aggregate.name, b->u.aggregate.name) == 0 && a->u.aggregate.home == b->u.aggregate.home &&
+           a->u.aggregate.distinct == b->u.aggregate.distinct && a->u.aggregate.has_filter == b->u.aggregate.has_filter &&
+           a->u.aggregate.order_count == b->u.aggregate.order_count &&
+           same_flags(a->u.aggregate.order_flags, b->u.aggregate.order_flags, a->u.aggregate.order_count);
+  case TRN_EXPR_WINDOW:
+    return a->u.window.partition_count == b->u.window.partition_count &&
+           a->u.window.order_count == b->u.window.order_count && a->u.window.unit == b->u.window.unit &&
+           a->u.window.start_kind == b->u.window.start_kind && a->u.window.end_kind == b->u.window.end_kind &&
+           a->u.window.ignore_nulls == b->u.window.ignore_nulls &&
+           same_flags(a->u.window.order_flags, b->u.window.order_flags, a->u.window.order_count) &&
+           same_optional(a->u.window.start, b->u.window.start) && same_optional(a->u.window.end, b->u.window.end);
+  case TRN_EXPR_CAST: return a->u.cast.is_try == b->u.cast.is_try;
+  case TRN_EXPR_CASE: return true;
+  case TRN_EXPR_IN_LIST: return a->u.in_list.negated == b->u.in_list.negated;
+  default: return false; /* subqueries and lambdas: never known to be the same */
+  }
+}
+
+bool spark__expr_same(const trn_expr *a, const trn_expr *b) {
+  if (a == b) return true;
+  if (a->kind != b->kind || a->arg_count != b->arg_count || !trn__type_equal(a->type, b->type)) return false;
+  if (!same_node(a, b)) return false;
+  for (uint32_t i = 0; i < a->arg_count; i++)
+    if (!spark__expr_same(a->args[i], b->args[i])) return false;
+  return true;
+}
+
+bool spark__expr_contains(const trn_expr *expr, trn_expr_kind kind) {
+  if (expr->kind == kind) return true;
+  for (uint32_t i = 0; i < expr->arg_count; i++)
+    if (spark__expr_contains(expr->args[i], kind)) return true;
+  return false;
+}
+
+bool spark__expr_uses(const trn_expr *expr, const trn_expr *const *columns, size_t count) {
+  if (expr->kind == TRN_EXPR_COLUMN)
+    for (size_t i = 0; i < count; i++)
+      if (columns[i] && columns[i]->u.column == expr->u.column) return true;
+  for (uint32_t i = 0; i < expr->arg_count; i++)
+    if (spark__expr_uses(expr->args[i], columns, count)) return true;
+  return false;
+}
+
+trn_status spark__substitute(spark_translator *t, const trn_expr *expr, const trn_expr *const *columns,
+                             const trn_expr *const *values, size_t count, const trn_expr **out, trn_error **error) {
+  *out = expr;
+  if (expr->kind == TRN_EXPR_COLUMN) {
+    for (size_t i = 0; i < count; i++)
+      if (columns[i] && columns[i]->kind == TRN_EXPR_COLUMN && columns[i]->u.column == expr->u.column) *out = values[i];
+    return TRN_OK;
+  }
+  if (expr->arg_count == 0) return TRN_OK;
+  const trn_expr **args = TRN_NEW_N(t->arena, const trn_expr *, expr->arg_count);
+  if (!args) return trn__no_memory(error);
+  trn_status status = spark__enter(t, error);
+  if (status != TRN_OK) return status;
+  for (uint32_t i = 0; i < expr->arg_count && status == TRN_OK; i++)
+    status = spark__substitute(t, expr->args[i], columns, values, count, &args[i], error);
+  spark__leave(t);
+  return status == TRN_OK ? spark__expr_with_args(t, expr, args, out, error) : status;
+}

@@ -1,0 +1,189 @@
+/* Generators: explode and kin, in select lists and lateral views. */
+#include "frontend/spark/translate/scope.h"
+#include <stdio.h>
+#include <strings.h>
+
+static const trn_position NOWHERE = {-1, -1};
+
+typedef struct generated {
+  spark_value values[2 + 1000]; /* what the generator gives, in order */
+  size_t count;
+} generated;
+
+enum { INLINE_FIELDS_MAX = 1000 };
+
+typedef struct generator_kind {
+  const char *name;
+  bool position, inlined;
+} generator_kind;
+
+static const generator_kind kinds[] = {{"explode", false, false}, {"posexplode", true, false}, {"inline", false, true}};
+
+static const generator_kind *kind_of(const trn_expr *call, bool *outer) {
+  const char *name = call->kind == TRN_EXPR_CALL ? call->u.call.name : "";
+  if (strncmp(name, "trn.", 4) == 0) name += 4;
+  size_t size = strlen(name);
+  *outer = size > 6 && strcasecmp(name + size - 6, "_outer") == 0;
+  if (*outer) size -= 6;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (strlen(kinds[i].name) == size && strncasecmp(kinds[i].name, name, size) == 0) return &kinds[i];
+  return NULL;
+}
+
+static trn_status push(spark_translator *t, generated *out, const trn_column *column, const char *name, trn_error **error) {
+  out->values[out->count] = (spark_value){.expr = trn__expr_column(t->arena, column), .name = name, .is_attribute = true};
+  return out->values[out->count++].expr ? TRN_OK : trn__no_memory(error);
+}
+
+/* inline: the element is a struct, its fields are the columns. */
+static trn_status inline_fields(spark_translator *t, generated *out, trn_error **error) {
+  const trn_expr *element = out->values[0].expr;
+  trn_status status = TRN_OK;
+  if (element->type->id != TRN_TYPE_STRUCT || element->type->field_count > INLINE_FIELDS_MAX)
+    return spark__unimplemented(t, NOWHERE, error, "inline of something else than structs");
+  out->count = 0;
+  for (uint32_t i = 0; i < element->type->field_count && status == TRN_OK; i++) {
+    char *part = (char *)element->type->fields[i].name;
+    spark_value *value = &out->values[out->count++];
+    *value = (spark_value){.is_alias = true};
+    status = spark__nested_fields(t, element, &part, 1, NOWHERE, &value->expr, &value->name, error);
+    value->name = part;
+  }
+  return status;
+}
+
+/* UNNEST over the relation; its columns stay, the generator's come behind. */
+static trn_status unnest(spark_translator *t, const trn_rel **rel, const spark_value *generator, bool force_outer, generated *out,
+                         trn_error **error) {
+  bool outer = false;
+  const trn_expr *call = generator->expr;
+  const generator_kind *kind = kind_of(call, &outer);
+  outer |= force_outer;
+  if (!kind || call->arg_count == 0)
+    return spark__unimplemented(t, call->position, error, "The generator %s", generator->name ? generator->name : "");
+  const trn_expr *arg = call->args[0];
+  bool map = arg->type->id == TRN_TYPE_MAP;
+  if (!map && arg->type->id != TRN_TYPE_ARRAY) return spark__unimplemented(t, call->position, error, "A generator over this type");
+  const trn_rel *input = *rel;
+  trn_column *columns = TRN_NEW_N(t->arena, trn_column, (size_t)input->column_count + 3);
+  size_t count = input->column_count;
+  if (!columns) return trn__no_memory(error);
+  memcpy(columns, input->columns, count * sizeof *columns);
+  if (kind->position) columns[count++] = (trn_column){t->next_column++, outer, trn__type(TRN_TYPE_INT32)};
+  columns[count++] = (trn_column){t->next_column++, outer || (!map && arg->type->fields[0].nullable), arg->type->fields[0].type};
+  if (map) columns[count++] = (trn_column){t->next_column++, outer || arg->type->fields[1].nullable, arg->type->fields[1].type};
+  trn_rel *made = trn__rel_create(t->arena, TRN_REL_UNNEST, &input, 1, &arg, 1, columns, count);
+  if (!made) return trn__no_memory(error);
+  made->u.unnest.outer = outer;
+  made->u.unnest.with_position = kind->position;
+  *rel = made;
+  out->count = 0;
+  size_t at = input->column_count;
+  trn_status status = kind->position ? push(t, out, &columns[at++], "pos", error) : TRN_OK;
+  if (status == TRN_OK) status = push(t, out, &columns[at++], map ? "key" : "col", error);
+  if (status == TRN_OK && map) status = push(t, out, &columns[at++], "value", error);
+  return status == TRN_OK && kind->inlined ? inline_fields(t, out, error) : status;
+}
+
+static trn_status name_generated(spark_translator *t, generated *out, const char *const *names, size_t count, trn_error **error) {
+  if (count == 0) return TRN_OK;
+  if (count != out->count) {
+    char size[24];
+    trn_strbuf list = {0};
+    snprintf(size, sizeof size, "%zu", out->count);
+    for (size_t i = 0; i < count; i++) trn__strbuf_printf(&list, "%s%s", i ? "," : "", names[i]);
+    const char *text = spark__finish_text(t, &list);
+    if (!text) return trn__no_memory(error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UDTF_ALIAS_NUMBER_MISMATCH", NOWHERE, "aliasesSize", size, "aliasesNames",
+                        text, NULL);
+  }
+  for (size_t i = 0; i < count; i++) {
+    out->values[i].name = names[i];
+    out->values[i].is_alias = true;
+    out->values[i].is_attribute = false;
+  }
+  return TRN_OK;
+}
+
+static trn_status one_generator(spark_translator *t, const spark_value *values, size_t count, size_t *at, trn_error **error) {
+  trn_strbuf list = {0};
+  size_t found = 0;
+  *at = SIZE_MAX;
+  for (size_t i = 0; i < count; i++) {
+    if (!values[i].is_generator) continue;
+    if (found++ == 0) *at = i;
+    trn__strbuf_printf(&list, "%s\"%s\"", found > 1 ? ", " : "", values[i].name ? values[i].name : "");
+  }
+  const char *text = found > 1 ? spark__finish_text(t, &list) : NULL;
+  if (found <= 1) {
+    trn__strbuf_finish(&list);
+    return TRN_OK;
+  }
+  char number[24];
+  snprintf(number, sizeof number, "%zu", found);
+  if (!text) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.MULTI_GENERATOR", NOWHERE, "num", number, "generators",
+                      text, NULL);
+}
+
+trn_status spark__expand_generators(spark_translator *t, spark_relation *input, spark_value **values, size_t *count,
+                                    trn_error **error) {
+  size_t at = SIZE_MAX;
+  bool any = false;
+  for (size_t i = 0; i < *count && !any; i++) any = (*values)[i].is_generator;
+  if (!any) return TRN_OK;
+  trn_status status = one_generator(t, *values, *count, &at, error);
+  if (status != TRN_OK || at == SIZE_MAX) return status;
+  const spark_value *generator = &(*values)[at];
+  generated *made = TRN_NEW(t->arena, generated);
+  if (!made) return trn__no_memory(error);
+  status = unnest(t, &input->rel, generator, false, made, error);
+  if (status == TRN_OK && generator->alias_count)
+    status = name_generated(t, made, generator->aliases, generator->alias_count, error);
+  else if (status == TRN_OK && generator->is_alias) status = name_generated(t, made, &generator->name, 1, error);
+  spark_value *all = TRN_NEW_N(t->arena, spark_value, *count + made->count);
+  if (status != TRN_OK) return status;
+  if (!all) return trn__no_memory(error);
+  memcpy(all, *values, at * sizeof *all);
+  memcpy(all + at, made->values, made->count * sizeof *all);
+  memcpy(all + at + made->count, *values + at + 1, (*count - at - 1) * sizeof *all);
+  *count += made->count - 1;
+  *values = all;
+  return TRN_OK;
+}
+
+trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connect__TrnLateralViewOf *node, spark_relation *out,
+                                        trn_error **error) {
+  spark_relation input;
+  spark_context context;
+  spark_value generator, *values = NULL;
+  size_t count = 0;
+  const Spark__Connect__TrnLateralView *view = node->view;
+  if (!view) return spark__unimplemented(t, NOWHERE, error, "A lateral view without a generator");
+  trn_status status = spark__relation(t, node->input, &input, error);
+  if (status != TRN_OK) return status;
+  spark__context_begin(t, &context, input.scope);
+  status = spark__expression(t, view->generator, &generator, error);
+  spark__context_end(t, &context);
+  if (status != TRN_OK) return status;
+  if (!generator.is_generator)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.NOT_GENERATOR", spark__position(t, view->generator),
+                        "functionName", generator.name ? generator.name : "", "classCanonicalName", "", NULL);
+  generated *made = TRN_NEW(t->arena, generated);
+  const spark_qualifier *qualifier = spark__qualifier(t, (const char *const *)&view->alias, view->alias && *view->alias ? 1 : 0);
+  if (!made || !qualifier) return trn__no_memory(error);
+  status = unnest(t, &input.rel, &generator, view->outer, made, error);
+  if (status == TRN_OK) status = name_generated(t, made, (const char *const *)view->columns, view->n_columns, error);
+  if (status == TRN_OK) status = spark__scope_values(t, input.scope, &values, &count, error);
+  spark_value *all = TRN_NEW_N(t->arena, spark_value, count + made->count);
+  if (status != TRN_OK) return status;
+  if (!all) return trn__no_memory(error);
+  if (count) memcpy(all, values, count * sizeof *all);
+  for (size_t i = 0; i < made->count; i++) {
+    all[count] = made->values[i];
+    all[count].is_alias = false;
+    all[count].is_attribute = true;
+    all[count++].qualifier = qualifier;
+  }
+  return spark__project(t, &input, all, count, NULL, out, error);
+}

@@ -1,0 +1,302 @@
+/* Projections: what they show, windows and lateral aliases below them. */
+#include "frontend/spark/translate/scope.h"
+
+void spark__context_begin(spark_translator *t, spark_context *context, const spark_scope *scope) {
+  spark_state *state = spark__state(t);
+  *context = (spark_context){.outer = state->context, .scope = scope};
+  if (scope) context->inputs[context->input_count++] = scope;
+  state->context = context;
+}
+
+void spark__context_end(spark_translator *t, spark_context *context) { spark__state(t)->context = context->outer; }
+
+trn_status spark__output_scope(spark_translator *t, const spark_value *values, size_t count, spark_scope **out,
+                               trn_error **error) {
+  spark_column *columns = TRN_NEW_N(t->arena, spark_column, count);
+  if (!columns) return trn__no_memory(error);
+  for (size_t i = 0; i < count; i++) {
+    const trn_expr *expr = values[i].expr;
+    /* An alias makes a column of its own, as in Spark: df["a"] does not mean what df.select(df.a.alias("b")) gives. */
+    if (expr->kind != TRN_EXPR_COLUMN || values[i].is_alias) expr = spark__column_expr(t, expr->type, expr->nullable);
+    if (!expr) return trn__no_memory(error);
+    columns[i] = (spark_column){.expr = expr, .name = values[i].name ? values[i].name : "", .metadata = values[i].metadata,
+                                .qualifier = values[i].is_attribute ? values[i].qualifier : NULL,
+                                .generated = !values[i].is_alias && !values[i].is_attribute};
+  }
+  *out = spark__scope_create(t, columns, count);
+  return *out ? TRN_OK : trn__no_memory(error);
+}
+
+trn_status spark__project_to(spark_translator *t, const trn_rel *input, const trn_expr *const *exprs,
+                             const spark_scope *scope, const trn_rel **out, trn_error **error) {
+  bool only_columns = true;
+  for (uint32_t i = 0; i < scope->count && only_columns; i++)
+    only_columns = exprs[i]->kind == TRN_EXPR_COLUMN && exprs[i]->u.column == scope->columns[i].expr->u.column;
+  *out = input;
+  if (only_columns) return TRN_OK;
+  const trn_expr **made = TRN_NEW_N(t->arena, const trn_expr *, scope->count);
+  trn_column *columns = TRN_NEW_N(t->arena, trn_column, scope->count);
+  spark_scope seen = {.columns = scope->columns};
+  size_t count = 0;
+  if (!made || !columns) return trn__no_memory(error);
+  /* A column that is shown twice is made once. Earlier ones are looked up in the whole scope: the first one counts. */
+  seen.count = scope->count;
+  for (uint32_t i = 0; i < scope->count; i++) {
+    const trn_expr *column = scope->columns[i].expr;
+    if (spark__scope_column(t, &seen, column->u.column) != &scope->columns[i]) continue;
+    made[count] = exprs[i];
+    columns[count++] = (trn_column){.id = column->u.column, .type = column->type, .nullable = column->nullable};
+  }
+  *out = trn__rel_project(t->arena, input, made, columns, count);
+  return *out ? TRN_OK : trn__no_memory(error);
+}
+
+/* ---- windows ---- */
+typedef struct window_list {
+  spark_translator *t;
+  const trn_expr **windows, **columns;
+  size_t count, capacity;
+} window_list;
+
+static trn_status take_window(window_list *list, const trn_expr *window, const trn_expr **out, trn_error **error) {
+  spark_translator *t = list->t;
+  for (size_t i = 0; i < list->count; i++)
+    if (spark__expr_same(list->windows[i], window)) {
+      *out = list->columns[i];
+      return TRN_OK;
+    }
+  if (list->count == list->capacity) {
+    size_t capacity = list->capacity ? list->capacity * 2 : 8;
+    const trn_expr **windows = TRN_NEW_N(t->arena, const trn_expr *, capacity);
+    const trn_expr **columns = TRN_NEW_N(t->arena, const trn_expr *, capacity);
+    if (!windows || !columns) return trn__no_memory(error);
+    if (list->count) {
+      memcpy(windows, list->windows, list->count * sizeof *windows);
+      memcpy(columns, list->columns, list->count * sizeof *columns);
+    }
+    list->windows = windows;
+    list->columns = columns;
+    list->capacity = capacity;
+  }
+  *out = spark__column_expr(t, window->type, window->nullable);
+  if (!*out) return trn__no_memory(error);
+  list->windows[list->count] = window;
+  list->columns[list->count++] = *out;
+  return TRN_OK;
+}
+
+static trn_status lift_window(window_list *list, const trn_expr *expr, const trn_expr **out, trn_error **error) {
+  spark_translator *t = list->t;
+  *out = expr;
+  if (expr->arg_count == 0) return TRN_OK;
+  const trn_expr **args = TRN_NEW_N(t->arena, const trn_expr *, expr->arg_count);
+  if (!args) return trn__no_memory(error);
+  trn_status status = spark__enter(t, error);
+  if (status != TRN_OK) return status;
+  for (uint32_t i = 0; i < expr->arg_count && status == TRN_OK; i++)
+    status = lift_window(list, expr->args[i], &args[i], error);
+  spark__leave(t);
+  if (status == TRN_OK) status = spark__expr_with_args(t, expr, args, out, error);
+  if (status == TRN_OK && (*out)->kind == TRN_EXPR_WINDOW) status = take_window(list, *out, out, error);
+  return status;
+}
+
+static trn_status window_relation(spark_translator *t, const trn_rel **rel, const window_list *list, size_t from, size_t to,
+                                  trn_error **error) {
+  const trn_rel *input = *rel;
+  size_t count = input->column_count;
+  trn_column *columns = TRN_NEW_N(t->arena, trn_column, count + (to - from));
+  if (!columns) return trn__no_memory(error);
+  memcpy(columns, input->columns, count * sizeof *columns);
+  for (size_t i = from; i < to; i++)
+    columns[count++] = (trn_column){.id = list->columns[i]->u.column, .type = list->columns[i]->type,
+                                    .nullable = list->columns[i]->nullable};
+  *rel = trn__rel_create(t->arena, TRN_REL_WINDOW, &input, 1, list->windows + from, to - from, columns, count);
+  return *rel ? TRN_OK : trn__no_memory(error);
+}
+
+trn_status spark__lift_windows(spark_translator *t, const trn_rel **rel, const trn_expr **exprs, size_t count,
+                               trn_error **error) {
+  window_list list = {.t = t};
+  trn_status status = TRN_OK;
+  size_t done = 0;
+  for (size_t i = 0; i < count && status == TRN_OK; i++)
+    if (spark__expr_contains(exprs[i], TRN_EXPR_WINDOW)) status = lift_window(&list, exprs[i], &exprs[i], error);
+  /* A window over another one's result goes above it. Inner ones come first in the list. */
+  while (status == TRN_OK && done < list.count) {
+    size_t to = done;
+    while (to < list.count && !spark__expr_uses(list.windows[to], list.columns + done, list.count - done)) to++;
+    if (to == done) return trn_error_set(error, TRN_INTERNAL, NULL, "Window functions depend on each other.");
+    status = window_relation(t, rel, &list, done, to, error);
+    done = to;
+  }
+  return status;
+}
+
+/* ---- lateral aliases: each level of them is a projection of its own ---- */
+static trn_status lateral_level(spark_translator *t, const trn_rel **rel, const spark_context *context,
+                                const trn_expr *const *exprs, const trn_expr **pending, size_t *left, trn_error **error) {
+  const trn_rel *input = *rel;
+  size_t count = input->column_count;
+  const trn_expr **made = TRN_NEW_N(t->arena, const trn_expr *, count + *left);
+  trn_column *columns = TRN_NEW_N(t->arena, trn_column, count + *left);
+  bool *ready = TRN_NEW_N(t->arena, bool, context->lateral_count);
+  size_t before = *left;
+  if (!made || !columns || !ready) return trn__no_memory(error);
+  for (size_t i = 0; i < count; i++) {
+    columns[i] = input->columns[i];
+    made[i] = trn__expr_column(t->arena, &columns[i]);
+    if (!made[i]) return trn__no_memory(error);
+  }
+  for (uint32_t i = 0; i < context->lateral_count; i++)
+    ready[i] = pending[i] && !spark__expr_uses(exprs[context->laterals[i].item], pending, context->lateral_count);
+  for (uint32_t i = 0; i < context->lateral_count; i++) {
+    if (!ready[i]) continue;
+    made[count] = exprs[context->laterals[i].item];
+    columns[count++] = (trn_column){.id = pending[i]->u.column, .type = pending[i]->type, .nullable = pending[i]->nullable};
+    pending[i] = NULL;
+    (*left)--;
+  }
+  if (*left == before) return trn_error_set(error, TRN_INTERNAL, NULL, "Lateral column aliases depend on each other.");
+  *rel = trn__rel_project(t->arena, input, made, columns, count);
+  return *rel ? TRN_OK : trn__no_memory(error);
+}
+
+trn_status spark__lateral_relations(spark_translator *t, const trn_rel **rel, const spark_context *context,
+                                    const trn_expr **exprs, size_t count, trn_error **error) {
+  size_t left = 0;
+  if (!context || context->lateral_count == 0) return TRN_OK;
+  const trn_expr **pending = TRN_NEW_N(t->arena, const trn_expr *, context->lateral_count);
+  if (!pending) return trn__no_memory(error);
+  for (uint32_t i = 0; i < context->lateral_count; i++) {
+    pending[i] = context->laterals[i].column;
+    left += pending[i] != NULL;
+  }
+  trn_status status = TRN_OK;
+  while (left > 0 && status == TRN_OK) status = lateral_level(t, rel, context, exprs, pending, &left, error);
+  for (uint32_t i = 0; i < context->lateral_count && status == TRN_OK; i++)
+    if (context->laterals[i].column && context->laterals[i].item < count)
+      exprs[context->laterals[i].item] = context->laterals[i].column;
+  return status;
+}
+
+static trn_status refuse_lateral_windows(spark_translator *t, const spark_context *context, const trn_expr *expr,
+                                         trn_error **error) {
+  for (uint32_t i = 0; context && i < context->lateral_count; i++) {
+    if (!context->laterals[i].column || expr->kind != TRN_EXPR_WINDOW) continue;
+    if (!spark__expr_uses(expr, &context->laterals[i].column, 1)) continue;
+    const char *name = spark__quote(t, context->laterals[i].name);
+    if (!name) return trn__no_memory(error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_FEATURE.LATERAL_COLUMN_ALIAS_IN_WINDOW", expr->position,
+                        "lca", name, "windowExpr", "\"window\"", NULL);
+  }
+  trn_status status = TRN_OK;
+  for (uint32_t i = 0; context && context->lateral_count && i < expr->arg_count && status == TRN_OK; i++)
+    status = refuse_lateral_windows(t, context, expr->args[i], error);
+  return status;
+}
+
+trn_status spark__project(spark_translator *t, const spark_relation *input, const spark_value *given, size_t count,
+                          const spark_context *context, spark_relation *out, trn_error **error) {
+  spark_relation below = *input;
+  spark_value *values = TRN_NEW_N(t->arena, spark_value, count);
+  if (!values) return trn__no_memory(error);
+  if (count) memcpy(values, given, count * sizeof *values);
+  trn_status status = spark__expand_generators(t, &below, &values, &count, error);
+  if (status != TRN_OK) return status;
+  const trn_expr **exprs = TRN_NEW_N(t->arena, const trn_expr *, count);
+  if (!exprs) return trn__no_memory(error);
+  for (size_t i = 0; i < count && status == TRN_OK; i++) {
+    exprs[i] = values[i].expr;
+    if (context && context->lateral_count) status = refuse_lateral_windows(t, context, exprs[i], error);
+  }
+  if (status == TRN_OK) status = spark__lift_windows(t, &below.rel, exprs, count, error);
+  if (status == TRN_OK) status = spark__lateral_relations(t, &below.rel, context, exprs, count, error);
+  if (status != TRN_OK) return status;
+  for (size_t i = 0; i < count; i++) values[i].expr = exprs[i];
+  spark_scope *scope = NULL;
+  status = spark__output_scope(t, values, count, &scope, error);
+  if (status == TRN_OK) status = spark__project_to(t, below.rel, exprs, scope, &out->rel, error);
+  if (status != TRN_OK) return status;
+  scope->below = input->scope;
+  out->scope = scope;
+  return TRN_OK;
+}
+
+/* ---- sorting ---- */
+trn_status spark__sort_by(spark_translator *t, spark_relation *relation, const trn_expr **keys, const trn_sort_flags *flags,
+                          size_t count, bool is_global, trn_error **error) {
+  const trn_rel *rel = relation->rel;
+  trn_status status = spark__require_columns(t, rel, keys, count, &rel, error);
+  if (status == TRN_OK) status = spark__lift_windows(t, &rel, keys, count, error);
+  if (status != TRN_OK) return status;
+  trn_sort_flags *copy = trn__arena_copy(t->arena, flags, count * sizeof *flags);
+  trn_rel *sort = trn__rel_create(t->arena, TRN_REL_SORT, &rel, 1, keys, count, rel->columns, rel->column_count);
+  if (!sort || !copy) return trn__no_memory(error);
+  sort->u.sort.flags = copy;
+  sort->u.sort.fetch = -1;
+  sort->u.sort.is_global = is_global;
+  relation->rel = sort;
+  return TRN_OK;
+}
+
+/* ---- select lists ---- */
+static bool is_lateral(const spark_value *value) {
+  return value->is_alias && value->alias_count == 0 && !value->is_generator && value->name;
+}
+
+trn_status spark__select_list(spark_translator *t, spark_context *context, Spark__Connect__Expression *const *list,
+                              size_t count, spark_value **out, size_t *out_count, trn_error **error) {
+  size_t capacity = 0;
+  trn_status status = TRN_OK;
+  *out = NULL;
+  *out_count = 0;
+  context->laterals = TRN_NEW_N(t->arena, spark_lateral, count);
+  if (!context->laterals) return trn__no_memory(error);
+  for (size_t i = 0; i < count && status == TRN_OK; i++) {
+    if (spark__is_star(list[i])) {
+      status = spark__expand_star(t, list[i], out, out_count, &capacity, error);
+      continue;
+    }
+    spark_value value;
+    status = spark__expression(t, list[i], &value, error);
+    if (status != TRN_OK) break;
+    if (is_lateral(&value) && list[i]->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS)
+      context->laterals[context->lateral_count++] =
+          (spark_lateral){.name = value.name, .item = (uint32_t)*out_count, .value = value.expr};
+    status = spark__values_push(t, out, out_count, &capacity, &value, error);
+  }
+  return status;
+}
+
+trn_status spark__one_row(spark_translator *t, spark_relation *out, trn_error **error) {
+  trn_rel *rel = trn__rel_create(t->arena, TRN_REL_VALUES, NULL, 0, NULL, 0, NULL, 0);
+  if (!rel) return trn__no_memory(error);
+  rel->u.values.row_count = 1;
+  return spark__scope_of(t, rel, NULL, NULL, out, error);
+}
+
+trn_status spark__filter_by(spark_translator *t, spark_relation *relation, const Spark__Connect__Expression *condition,
+                            trn_error **error) {
+  spark_context context;
+  spark_value value;
+  const trn_expr *expr = NULL;
+  const trn_rel *rel = relation->rel;
+  spark__context_begin(t, &context, relation->scope);
+  context.use_below = true;
+  trn_status status = spark__expression(t, condition, &value, error);
+  spark__context_end(t, &context);
+  if (status != TRN_OK) return status;
+  bool misplaced = value.has_aggregate || value.is_generator || spark__expr_contains(value.expr, TRN_EXPR_WINDOW);
+  if (misplaced) {
+    const char *text = spark__sql_text(t, value.name);
+    if (!text) return trn__no_memory(error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_WHERE_CONDITION", spark__position(t, condition), "condition",
+                        text, "expressionList", value.name ? value.name : "", NULL);
+  }
+  status = spark__boolean(t, &value, "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", spark__position(t, condition), &expr, error);
+  if (status == TRN_OK && context.found_below) status = spark__require_columns(t, rel, &expr, 1, &rel, error);
+  if (status != TRN_OK) return status;
+  relation->rel = trn__rel_filter(t->arena, rel, expr);
+  return relation->rel ? TRN_OK : trn__no_memory(error);
+}

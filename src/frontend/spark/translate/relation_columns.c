@@ -1,0 +1,239 @@
+/* Relations that rename, add, replace, drop and order columns. */
+#include "frontend/spark/translate/scope.h"
+#include <stdio.h>
+
+static const trn_position NOWHERE = {-1, -1};
+
+static trn_status to_df(spark_translator *t, const Spark__Connect__ToDF *node, spark_relation *out, trn_error **error) {
+  trn_status status = spark__relation(t, node->input, out, error);
+  if (status != TRN_OK) return status;
+  return spark__rename_columns(t, out, node->column_names, node->n_column_names, error);
+}
+
+/* ---- withColumns ---- */
+
+static trn_status column_exists(spark_translator *t, const char *name, trn_error **error) {
+  const char *quoted = spark__quote(t, name);
+  if (!quoted) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "COLUMN_ALREADY_EXISTS", NOWHERE, "columnName", quoted, NULL);
+}
+
+static trn_status check_alias_names(spark_translator *t, const Spark__Connect__WithColumns *node, trn_error **error) {
+  spark_column *names = TRN_NEW_N(t->arena, spark_column, node->n_aliases);
+  trn_expr *any = trn__expr_null(t->arena, trn__type(TRN_TYPE_NULL));
+  if (!names || !any) return trn__no_memory(error);
+  for (size_t i = 0; i < node->n_aliases; i++) {
+    const Spark__Connect__Expression__Alias *alias = node->aliases[i];
+    if (alias->n_name != 1)
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.WITH_COLUMNS_REQUIRE_SINGLE_NAME_PART", NOWHERE, "got",
+                          "", NULL);
+    names[i] = (spark_column){.name = alias->name[0], .expr = any};
+  }
+  spark_scope *scope = spark__scope_create(t, names, node->n_aliases);
+  if (!scope) return trn__no_memory(error);
+  for (uint32_t i = 0; i < scope->count; i++)
+    if (spark__scope_find(t, scope, names[i].name) != i) return column_exists(t, names[i].name, error);
+  return TRN_OK;
+}
+
+static trn_status alias_values(spark_translator *t, const Spark__Connect__WithColumns *node, spark_value *out, trn_error **error) {
+  trn_status status = TRN_OK;
+  for (size_t i = 0; i < node->n_aliases && status == TRN_OK; i++) {
+    const Spark__Connect__Expression__Alias *alias = node->aliases[i];
+    status = spark__expression(t, alias->expr, &out[i], error);
+    out[i].name = alias->name[0];
+    out[i].is_alias = true;
+    out[i].is_attribute = false;
+    if (alias->_metadata_case) out[i].metadata = alias->metadata;
+  }
+  return status;
+}
+
+static trn_status with_columns(spark_translator *t, const Spark__Connect__WithColumns *node, spark_relation *out,
+                               trn_error **error) {
+  spark_relation input;
+  spark_context context;
+  spark_value *columns = NULL;
+  size_t visible = 0;
+  trn_status status = spark__relation(t, node->input, &input, error);
+  if (status == TRN_OK) status = check_alias_names(t, node, error);
+  spark_value *added = TRN_NEW_N(t->arena, spark_value, node->n_aliases);
+  if (status != TRN_OK) return status;
+  if (!added) return trn__no_memory(error);
+  spark__context_begin(t, &context, input.scope);
+  status = alias_values(t, node, added, error);
+  spark__context_end(t, &context);
+  if (status == TRN_OK) status = spark__scope_values(t, input.scope, &columns, &visible, error);
+  spark_value *values = TRN_NEW_N(t->arena, spark_value, visible + node->n_aliases);
+  uint32_t *place = TRN_NEW_N(t->arena, uint32_t, input.scope->count);
+  if (status != TRN_OK) return status;
+  if (!values || !place) return trn__no_memory(error);
+  for (uint32_t i = 0, at = 0; i < input.scope->count; i++) place[i] = input.scope->columns[i].hidden ? UINT32_MAX : at++;
+  if (visible) memcpy(values, columns, visible * sizeof *values);
+  size_t count = visible;
+  for (size_t i = 0; i < node->n_aliases; i++) {
+    bool found = false;
+    for (uint32_t k = spark__scope_find(t, input.scope, added[i].name); k != UINT32_MAX;
+         k = spark__scope_next(t, input.scope, added[i].name, k)) {
+      if (place[k] == UINT32_MAX) continue;
+      values[place[k]] = added[i];
+      found = true;
+    }
+    if (!found) values[count++] = added[i];
+  }
+  return spark__project(t, &input, values, count, NULL, out, error);
+}
+
+/* ---- withColumnsRenamed; older clients send a map ---- */
+TRN_DEPRECATED_USE_BEGIN
+static trn_status renamed(spark_translator *t, const Spark__Connect__WithColumnsRenamed *node, spark_relation *out,
+                          trn_error **error) {
+  spark_value *values = NULL;
+  size_t count = 0;
+  trn_status status = spark__relation(t, node->input, out, error);
+  if (status == TRN_OK) status = spark__scope_values(t, out->scope, &values, &count, error);
+  if (status != TRN_OK) return status;
+  size_t renames = node->n_renames ? node->n_renames : node->n_rename_columns_map;
+  for (size_t r = 0; r < renames; r++) {
+    const char *from = node->n_renames ? node->renames[r]->col_name : node->rename_columns_map[r]->key;
+    char *to = node->n_renames ? node->renames[r]->new_col_name : node->rename_columns_map[r]->value;
+    for (size_t i = 0; i < count; i++) {
+      if (!spark__name_equal(t, values[i].name, from)) continue;
+      values[i].name = to;
+      values[i].is_alias = true;
+      values[i].is_attribute = false;
+    }
+  }
+  return spark__project(t, out, values, count, NULL, out, error);
+}
+TRN_DEPRECATED_USE_END
+
+/* ---- drop ---- */
+static trn_status drop(spark_translator *t, const Spark__Connect__Drop *node, spark_relation *out, trn_error **error) {
+  spark_value *values = NULL;
+  size_t count = 0, kept = 0;
+  spark_context context;
+  trn_status status = spark__relation(t, node->input, out, error);
+  if (status == TRN_OK) status = spark__scope_values(t, out->scope, &values, &count, error);
+  if (status != TRN_OK) return status;
+  bool *dropped = TRN_NEW_N(t->arena, bool, count);
+  if (!dropped) return trn__no_memory(error);
+  for (size_t n = 0; n < node->n_column_names; n++)
+    for (size_t i = 0; i < count; i++) dropped[i] |= spark__name_equal(t, values[i].name, node->column_names[n]);
+  spark__context_begin(t, &context, out->scope);
+  for (size_t n = 0; n < node->n_columns && status == TRN_OK; n++) {
+    spark_value value;
+    trn_error *why = NULL;
+    trn_status found = spark__expression(t, node->columns[n], &value, &why); /* a column that is not there is no error */
+    bool ambiguous = found != TRN_OK && trn_error_condition(why) && strcmp(trn_error_condition(why), "AMBIGUOUS_REFERENCE") == 0;
+    if (found == TRN_RESOURCE_EXHAUSTED || ambiguous) {
+      status = found;
+      if (error) *error = trn_error_ref(why);
+    }
+    trn_error_unref(why);
+    for (size_t i = 0; found == TRN_OK && i < count; i++)
+      dropped[i] |= value.expr->kind == TRN_EXPR_COLUMN && values[i].expr->u.column == value.expr->u.column;
+  }
+  spark__context_end(t, &context);
+  if (status != TRN_OK) return status;
+  for (size_t i = 0; i < count; i++)
+    if (!dropped[i]) values[kept++] = values[i];
+  return spark__project(t, out, values, kept, NULL, out, error);
+}
+
+/* ---- dropDuplicates ---- */
+static trn_status first_of(spark_translator *t, const spark_value *value, spark_value *out, trn_error **error) {
+  trn_status status = spark__call_by_name(t, "first", value, 1, NOWHERE, out, error);
+  out->name = value->name;
+  out->metadata = value->metadata;
+  out->is_alias = true;
+  return status;
+}
+
+/* One row for each combination of the columns; of the others, what the first row has. */
+static trn_status first_rows(spark_translator *t, const Spark__Connect__Deduplicate *node, spark_relation *out, trn_error **error) {
+  spark_value *values = NULL;
+  size_t count = 0, key_count = 0;
+  spark_aggregation aggregation = {.scope = out->scope, .has_group_by = true};
+  trn_status status = spark__scope_values(t, out->scope, &values, &count, error);
+  spark_value *keys = TRN_NEW_N(t->arena, spark_value, count);
+  bool *is_key = TRN_NEW_N(t->arena, bool, count);
+  if (status != TRN_OK) return status;
+  if (!keys || !is_key) return trn__no_memory(error);
+  for (size_t n = 0; n < node->n_column_names; n++) {
+    bool found = false;
+    for (size_t i = 0; i < count; i++) {
+      if (!spark__name_equal(t, values[i].name, node->column_names[n])) continue;
+      found = true;
+      if (!is_key[i]) keys[key_count++] = values[i];
+      is_key[i] = true;
+    }
+    if (found) continue;
+    trn_strbuf list = {0};
+    for (size_t i = 0; i < count && i < 1000; i++) trn__strbuf_printf(&list, "%s%s", i ? ", " : "", values[i].name);
+    const char *names = list.size ? spark__finish_text(t, &list) : "";
+    if (!names) return trn__no_memory(error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNRESOLVED_COLUMN_AMONG_FIELD_NAMES", NOWHERE, "colName",
+                        node->column_names[n], "fieldNames", names, NULL);
+  }
+  status = spark__aggregation_keys(t, &aggregation, keys, key_count, error);
+  for (size_t i = 0; i < count && status == TRN_OK; i++) {
+    if (!is_key[i]) status = first_of(t, &values[i], &values[i], error);
+    if (status == TRN_OK) status = spark__aggregation_lift(t, &aggregation, values[i].expr, &values[i].expr, error);
+  }
+  spark_relation below = {.scope = out->scope};
+  if (status == TRN_OK) status = spark__aggregation_relation(t, &aggregation, out->rel, &below.rel, error);
+  if (status == TRN_OK) status = spark__project(t, &below, values, count, NULL, out, error);
+  if (status == TRN_OK) out->scope->below = NULL;
+  return status;
+}
+
+static trn_status deduplicate(spark_translator *t, const Spark__Connect__Deduplicate *node, spark_relation *out,
+                              trn_error **error) {
+  bool all = node->_all_columns_as_keys_case && node->all_columns_as_keys;
+  if (all && node->n_column_names)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.DEDUPLICATE_ALL_COLUMNS_AND_SUBSET", NOWHERE, NULL);
+  if (!all && !node->n_column_names)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.DEDUPLICATE_REQUIRES_COLUMNS_OR_ALL", NOWHERE, NULL);
+  trn_status status = spark__relation(t, node->input, out, error);
+  if (status != TRN_OK) return status;
+  return all ? spark__distinct(t, out, error) : first_rows(t, node, out, error);
+}
+
+/* ---- df.to(schema) ---- */
+static trn_status to_schema(spark_translator *t, const Spark__Connect__ToSchema *node, spark_relation *out, trn_error **error) {
+  const trn_type *type = NULL;
+  trn_status status = spark__relation(t, node->input, out, error);
+  if (status == TRN_OK) status = spark__type_from_proto(t->arena, node->schema, &type, error);
+  if (status != TRN_OK) return status;
+  if (type->id != TRN_TYPE_STRUCT) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The schema is not a struct.");
+  spark_value *values = TRN_NEW_N(t->arena, spark_value, type->field_count);
+  if (!values) return trn__no_memory(error);
+  for (uint32_t i = 0; i < type->field_count && status == TRN_OK; i++) {
+    const trn_field *field = &type->fields[i];
+    char *parts[1] = {(char *)field->name};
+    spark_resolved resolved;
+    bool found = false;
+    status = spark__scope_resolve(t, out->scope, parts, 1, NOWHERE, &resolved, &found, error);
+    if (status != TRN_OK) break;
+    values[i] = (spark_value){.name = field->name, .metadata = field->metadata, .is_alias = true};
+    if (!found && !field->nullable) return spark__unresolved_column(t, out->scope, parts, 1, NOWHERE, error);
+    if (!found) values[i].expr = trn__expr_null(t->arena, field->type);
+    else status = spark__cast(t, resolved.column->expr, field->type, SPARK_CAST_ANSI, NOWHERE, &values[i].expr, error);
+    if (status == TRN_OK && !values[i].expr) return trn__no_memory(error);
+    if (found && !values[i].metadata) values[i].metadata = resolved.column->metadata;
+  }
+  return status == TRN_OK ? spark__project(t, out, values, type->field_count, NULL, out, error) : status;
+}
+
+trn_status spark__relation_columns(spark_translator *t, const Spark__Connect__Relation *r, spark_relation *out,
+                                   trn_error **error) {
+  switch ((int)r->rel_type_case) {
+  case SPARK__CONNECT__RELATION__REL_TYPE_TO_DF: return to_df(t, r->to_df, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_WITH_COLUMNS: return with_columns(t, r->with_columns, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_WITH_COLUMNS_RENAMED: return renamed(t, r->with_columns_renamed, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_DROP: return drop(t, r->drop, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_DEDUPLICATE: return deduplicate(t, r->deduplicate, out, error);
+  default: return to_schema(t, r->to_schema, out, error);
+  }
+}

@@ -1,0 +1,359 @@
+/* The relation half of the translator, inside: scopes, contexts, and what relation*.c, select.c, aggregate.c, join.c,
+ * source.c and expression*.c share.
+ *
+ * A scope is a VIEW of a relation's columns: names, qualifiers and the order that a client sees. Renaming, reordering,
+ * dropping and aliasing change scopes only; a relation is made when values change. spark__materialize gives a relation
+ * whose columns are exactly the visible ones, for those that work by position (set operations, DISTINCT, the root). */
+#ifndef TRN_FRONTEND_SPARK_SCOPE_H
+#define TRN_FRONTEND_SPARK_SCOPE_H
+#include "frontend/spark/sql/sql.h"
+#include "frontend/spark/translate/values.h"
+
+/* What may stand before a column's name: alias, or catalog, database, table. */
+#define SPARK_QUALIFIER_PARTS_MAX 4
+typedef struct spark_qualifier {
+  uint32_t count;
+  const char *parts[SPARK_QUALIFIER_PARTS_MAX];
+} spark_qualifier;
+
+typedef struct spark_column {
+  const trn_expr *expr; /* a COLUMN: id, type, nullability */
+  const char *name;
+  const char *metadata;             /* JSON or NULL */
+  const spark_qualifier *qualifier; /* NULL: none */
+  bool hidden;    /* a USING key of the other side: by qualified name, or by plan id */
+  bool generated; /* the name was made by us, not by the client */
+} spark_column;
+
+typedef struct spark_scope {
+  const spark_column *columns;
+  uint32_t count;
+  uint32_t hidden_count;
+  const struct spark_scope *below; /* names that a projection left out: filter and sort may still use them */
+  uint64_t begin, end;             /* when its relation was translated: a relation's inputs lie inside */
+  /* built at the first look-up */
+  uint32_t *name_heads, *name_next, *ids;
+  uint32_t name_mask, id_mask;
+} spark_scope;
+
+/* A translated relation. */
+typedef struct spark_relation {
+  const trn_rel *rel;
+  spark_scope *scope;
+} spark_relation;
+
+/* An alias of a select list that later items may use. */
+typedef struct spark_lateral {
+  const char *name;
+  uint32_t item;
+  const trn_expr *column; /* made when first used */
+  const trn_expr *value;
+} spark_lateral;
+
+struct spark_aggregation;
+
+/* Where an expression stands: what its names mean. */
+typedef struct spark_context {
+  struct spark_context *outer;    /* of the query around a subquery */
+  const spark_scope *scope;
+  const spark_scope *inputs[2];   /* where plan ids are looked up; the scope's own relation, or a join's two */
+  uint32_t input_count;
+  const spark_scope *first;       /* looked up before `scope`: a select list's output, for ORDER BY */
+  const spark_scope *last;        /* looked up after `scope`, outside of aggregate functions: aliases, for HAVING */
+  bool use_below;                 /* names that projections left out */
+  bool found_below;               /* and one was: spark__require_columns is due */
+  spark_lateral *laterals;
+  uint32_t lateral_count;
+  struct spark_aggregation *aggregation; /* HAVING, ORDER BY, select list of an aggregation */
+  unsigned in_aggregate;          /* inside an aggregate function's arguments */
+  const Spark__Connect__TrnSelect *select; /* whose named windows are in force */
+} spark_context;
+
+/* A definition that may be used several times: a CTE, a view. */
+typedef struct spark_shared {
+  const char *name;
+  spark_relation relation;
+  bool used;
+  struct spark_shared *next;
+} spark_shared;
+
+/* References of WithRelations. */
+typedef struct spark_references {
+  const Spark__Connect__WithRelations *message;
+  struct spark_references *outer;
+  struct spark_shared *ctes; /* what was in force around it */
+} spark_references;
+
+/* A relation with a plan id. */
+typedef struct spark_plan_id {
+  int64_t id;
+  const spark_scope *scope;
+  uint64_t begin, end;
+  unsigned depth;
+  struct spark_plan_id *next;    /* earlier one in the same bucket */
+  struct spark_plan_id *earlier; /* in order of translation */
+} spark_plan_id;
+
+#define SPARK_PLAN_BUCKETS 256u
+
+/* Names of a lambda's parameters. */
+typedef struct spark_lambda {
+  struct spark_lambda *outer;
+  const char *const *names;
+  const trn_expr *const *variables; /* LAMBDA_VARIABLE */
+  uint32_t count;
+} spark_lambda;
+
+/* t->state. */
+typedef struct spark_state {
+  spark_context *context;
+  spark_shared *ctes;
+  spark_shared *views;            /* used so far in this plan */
+  spark_references *references;
+  spark_plan_id *plans[SPARK_PLAN_BUCKETS];
+  spark_plan_id *last_plan;
+  spark_lambda *lambda;
+  uint64_t clock;
+  uint32_t relations;             /* translated so far */
+  unsigned view_depth;
+  bool foreign_positions;         /* positions refer to another text than t->sql: drop them */
+  const Spark__Connect__SQL *parameters; /* what :name and ? mean */
+} spark_state;
+
+static inline spark_state *spark__state(spark_translator *t) { return t->state; }
+
+/* ---- errors ---- */
+trn_status spark__unimplemented(spark_translator *t, trn_position position, trn_error **error, const char *format, ...)
+    TRN_PRINTF(4, 5);
+trn_position spark__position(spark_translator *t, const Spark__Connect__Expression *expression);
+trn_position spark__relation_position(spark_translator *t, const Spark__Connect__Relation *relation);
+/* Counts one level of nesting; RESOURCE_EXHAUSTED beyond TRN_TRANSLATE_DEPTH_MAX. */
+trn_status spark__enter(spark_translator *t, trn_error **error);
+static inline void spark__leave(spark_translator *t) { t->depth--; }
+
+/* ---- names (scope.c) ---- */
+bool spark__name_equal(const spark_translator *t, const char *a, const char *b);
+const char *spark__quote(spark_translator *t, const char *name);                          /* `a`; NULL: no memory */
+const char *spark__quote_parts(spark_translator *t, char *const *parts, size_t count);    /* `a`.`b` */
+const char *spark__quote_column(spark_translator *t, const spark_column *column);         /* with its qualifier */
+const char *spark__quote_text(spark_translator *t, const char *text);                     /* a.b as `a`.`b` */
+const char *spark__sql_text(spark_translator *t, const char *text);                       /* "a + b" in double quotes */
+
+/* ---- scopes (scope.c) ---- */
+spark_scope *spark__scope_create(spark_translator *t, const spark_column *columns, size_t count); /* borrows columns */
+/* Columns of `rel` with these names (fields), all with the qualifier. */
+trn_status spark__scope_of(spark_translator *t, const trn_rel *rel, const trn_field *fields,
+                           const spark_qualifier *qualifier, spark_relation *out, trn_error **error);
+const spark_qualifier *spark__qualifier(spark_translator *t, const char *const *parts, size_t count);
+const spark_column *spark__scope_column(spark_translator *t, const spark_scope *scope, uint32_t id); /* NULL: none */
+bool spark__scope_has(spark_translator *t, const spark_scope *scope, uint32_t column_id);
+uint32_t spark__scope_find(spark_translator *t, const spark_scope *scope, const char *name); /* UINT32_MAX: none */
+uint32_t spark__scope_next(spark_translator *t, const spark_scope *scope, const char *name, uint32_t after);
+size_t spark__visible_count(const spark_scope *scope);
+/* A scope whose columns are those of `scope` without the hidden ones. */
+trn_status spark__materialize(spark_translator *t, const spark_relation *relation, const trn_rel **out, trn_error **error);
+/* Makes columns that projections left out columns of the relation again. */
+trn_status spark__require_columns(spark_translator *t, const trn_rel *rel, const trn_expr *const *exprs, size_t count,
+                                  const trn_rel **out, trn_error **error);
+
+/* ---- resolution (resolve.c) ---- */
+/* What a name resolved to. */
+typedef struct spark_resolved {
+  const spark_column *column;
+  size_t used; /* parts of the name; the rest are nested fields */
+} spark_resolved;
+/* *found false: no such column. AMBIGUOUS_REFERENCE. */
+trn_status spark__scope_resolve(spark_translator *t, const spark_scope *scope, char *const *parts, size_t count,
+                                trn_position position, spark_resolved *out, bool *found, trn_error **error);
+/* Column and nested fields in the context; UNRESOLVED_COLUMN when missing. */
+trn_status spark__resolve_attribute(spark_translator *t, const Spark__Connect__Expression__UnresolvedAttribute *attribute,
+                                    trn_position position, spark_value *out, trn_error **error);
+trn_status spark__unresolved_column(spark_translator *t, const spark_scope *scope, char *const *parts, size_t count,
+                                    trn_position position, trn_error **error);
+trn_status spark__nested_fields(spark_translator *t, const trn_expr *base, char *const *parts, size_t count,
+                                trn_position position, const trn_expr **out, const char **name, trn_error **error);
+void spark__column_value(const spark_column *column, const char *name, spark_value *out);
+const char *spark__column_name(spark_translator *t, const spark_scope *scope, uint32_t id); /* for messages */
+
+/* ---- plan ids (resolve.c) ---- */
+trn_status spark__plan_id_add(spark_translator *t, int64_t id, const spark_scope *scope, uint64_t begin, uint64_t end,
+                              trn_error **error);
+void spark__plan_id_forget(spark_translator *t, const spark_plan_id *mark); /* those added since `mark` was the last */
+
+/* The scope of the relation with the id, and the context's input that it lies in. */
+trn_status spark__plan_scope(spark_translator *t, int64_t id, const spark_scope **found, const spark_scope **input,
+                             bool *twice);
+
+/* ---- expressions (expression*.c) ---- */
+/* A list in which stars, regexes and multi-column things expand; gives an arena array. */
+trn_status spark__expressions(spark_translator *t, Spark__Connect__Expression *const *expressions, size_t count,
+                              spark_value **out, size_t *out_count, trn_error **error);
+bool spark__is_star(const Spark__Connect__Expression *expression);
+trn_status spark__expand_star(spark_translator *t, const Spark__Connect__Expression *star, spark_value **values,
+                              size_t *count, size_t *capacity, trn_error **error);
+trn_status spark__values_push(spark_translator *t, spark_value **values, size_t *count, size_t *capacity,
+                              const spark_value *value, trn_error **error);
+trn_status spark__extract_value(spark_translator *t, const spark_value *child, const spark_value *extraction,
+                                trn_position position, spark_value *out, trn_error **error);
+trn_status spark__update_fields(spark_translator *t, const Spark__Connect__Expression__UpdateFields *update,
+                                trn_position position, spark_value *out, trn_error **error);
+/* Arguments of a higher-order function: what the lambdas' parameters are follows from the other arguments. */
+trn_status spark__lambda_arguments(spark_translator *t, const char *name, Spark__Connect__Expression *const *arguments,
+                                   size_t count, spark_value **out, size_t *out_count, trn_error **error);
+trn_status spark__lambda_variable(spark_translator *t,
+                                  const Spark__Connect__Expression__UnresolvedNamedLambdaVariable *variable,
+                                  trn_position position, spark_value *out, trn_error **error);
+trn_status spark__window(spark_translator *t, const Spark__Connect__Expression__Window *window, trn_position position,
+                         spark_value *out, trn_error **error);
+trn_status spark__window_reference(spark_translator *t, const Spark__Connect__TrnWindowReference *reference,
+                                   trn_position position, spark_value *out, trn_error **error);
+trn_status spark__subquery(spark_translator *t, Spark__Connect__TrnSubqueryKind kind,
+                           const Spark__Connect__Relation *relation, Spark__Connect__Expression *const *values,
+                           size_t value_count, trn_position position, spark_value *out, trn_error **error);
+trn_status spark__call_by_name(spark_translator *t, const char *name, const spark_value *args, size_t count,
+                               trn_position position, spark_value *out, trn_error **error);
+trn_status spark__function_call(spark_translator *t, const char *name, Spark__Connect__Expression *const *arguments,
+                                size_t count, bool is_distinct, bool is_internal,
+                                const Spark__Connect__TrnFunctionModifiers *modifiers, trn_position position,
+                                spark_value *out, trn_error **error);
+trn_sort_flags spark__sort_flags(const Spark__Connect__Expression__SortOrder *order);
+trn_status spark__boolean(spark_translator *t, const spark_value *value, const char *condition, trn_position position,
+                          const trn_expr **out, trn_error **error);
+/* Children replaced: a copy of `expr` with other args. */
+trn_status spark__expr_with_args(spark_translator *t, const trn_expr *expr, const trn_expr *const *args,
+                                 const trn_expr **out, trn_error **error);
+bool spark__expr_same(const trn_expr *a, const trn_expr *b); /* by structure; positions do not count */
+bool spark__expr_contains(const trn_expr *expr, trn_expr_kind kind);
+/* COLUMN `columns[i]` becomes values[i]. */
+trn_status spark__substitute(spark_translator *t, const trn_expr *expr, const trn_expr *const *columns,
+                             const trn_expr *const *values, size_t count, const trn_expr **out, trn_error **error);
+bool spark__expr_uses(const trn_expr *expr, const trn_expr *const *columns, size_t count);
+trn_expr *spark__column_expr(spark_translator *t, const trn_type *type, bool nullable); /* a new id */
+
+/* ---- relations ---- */
+trn_status spark__relation(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                           trn_error **error);
+/* A context over `scope`, entered; spark__context_end leaves it. */
+void spark__context_begin(spark_translator *t, spark_context *context, const spark_scope *scope);
+void spark__context_end(spark_translator *t, spark_context *context);
+/* The projection of values: windows and generators get relations of their own below it. */
+trn_status spark__project(spark_translator *t, const spark_relation *input, const spark_value *values, size_t count,
+                          const spark_context *context, spark_relation *out, trn_error **error);
+/* What a projection of the values shows: columns[i].expr is values[i] itself when that is an attribute, or a new column. */
+trn_status spark__output_scope(spark_translator *t, const spark_value *values, size_t count, spark_scope **out,
+                               trn_error **error);
+/* The PROJECT that makes scope's columns from exprs[i]; the same relation when all are columns of it. */
+trn_status spark__project_to(spark_translator *t, const trn_rel *input, const trn_expr *const *exprs,
+                             const spark_scope *scope, const trn_rel **out, trn_error **error);
+trn_status spark__expand_generators(spark_translator *t, spark_relation *input, spark_value **values, size_t *count,
+                                    trn_error **error);
+/* SORT of the relation by keys that are resolved. */
+trn_status spark__sort_by(spark_translator *t, spark_relation *relation, const trn_expr **keys, const trn_sort_flags *flags,
+                          size_t count, bool is_global, trn_error **error);
+/* Evaluates a select list in `context`, each alias visible to those behind it. */
+trn_status spark__select_list(spark_translator *t, spark_context *context, Spark__Connect__Expression *const *list,
+                              size_t count, spark_value **out, size_t *out_count, trn_error **error);
+/* Lifts the WINDOW expressions of exprs into relations over *rel. */
+trn_status spark__lift_windows(spark_translator *t, const trn_rel **rel, const trn_expr **exprs, size_t count,
+                               trn_error **error);
+trn_status spark__filter_by(spark_translator *t, spark_relation *relation, const Spark__Connect__Expression *condition,
+                            trn_error **error);
+trn_status spark__alias_relation(spark_translator *t, spark_relation *relation, const char *const *parts, size_t count,
+                                 trn_error **error);
+trn_status spark__rename_columns(spark_translator *t, spark_relation *relation, char *const *names, size_t count,
+                                 trn_error **error);
+/* One value per visible column. */
+trn_status spark__scope_values(spark_translator *t, const spark_scope *scope, spark_value **out, size_t *count,
+                               trn_error **error);
+/* The same rows under new column ids. */
+trn_status spark__renumber(spark_translator *t, spark_relation *relation, trn_error **error);
+trn_status spark__one_row(spark_translator *t, spark_relation *out, trn_error **error);
+
+trn_status spark__relation_select(spark_translator *t, const Spark__Connect__TrnSelect *select,
+                                  const Spark__Connect__TrnOrderBy *order, spark_relation *out, trn_error **error);
+trn_status spark__relation_project(spark_translator *t, const Spark__Connect__Project *project, spark_relation *out,
+                                   trn_error **error);
+trn_status spark__finish_select(spark_translator *t, const spark_relation *input, spark_value *values, size_t count,
+                                const spark_context *context, const trn_expr *qualify, spark_scope *output,
+                                spark_relation *out, trn_error **error);
+trn_status spark__sort_relation(spark_translator *t, spark_relation *relation,
+                                Spark__Connect__Expression__SortOrder *const *order, size_t count, bool all, bool is_global,
+                                const Spark__Connect__TrnSelect *select, trn_error **error);
+/* PROJECTs for the lateral aliases in use; exprs[item] becomes their column. */
+trn_status spark__lateral_relations(spark_translator *t, const trn_rel **rel, const spark_context *context,
+                                    const trn_expr **exprs, size_t count, trn_error **error);
+trn_status spark__distinct(spark_translator *t, spark_relation *relation, trn_error **error);
+trn_status spark__relation_join(spark_translator *t, const Spark__Connect__Join *join, bool natural, spark_relation *out,
+                                trn_error **error);
+trn_status spark__relation_aggregate(spark_translator *t, const Spark__Connect__Aggregate *aggregate, spark_relation *out,
+                                     trn_error **error);
+trn_status spark__relation_set(spark_translator *t, const Spark__Connect__SetOperation *set, spark_relation *out,
+                               trn_error **error);
+trn_status spark__relation_read(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                                trn_error **error);
+trn_status spark__relation_local(spark_translator *t, const Spark__Connect__LocalRelation *local, spark_relation *out,
+                                 trn_error **error);
+trn_status spark__relation_values(spark_translator *t, const Spark__Connect__TrnValues *values, spark_relation *out,
+                                  trn_error **error);
+trn_status spark__relation_columns(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                                   trn_error **error); /* to_df, with_columns, renames, drop, deduplicate, to_schema */
+trn_status spark__relation_with(spark_translator *t, const Spark__Connect__TrnWith *with, spark_relation *out,
+                                trn_error **error);
+/* A CTE or view: the first use takes the relation, others the same rows under other ids. */
+trn_status spark__use_shared(spark_translator *t, spark_shared *shared, spark_relation *out, trn_error **error);
+trn_status spark__relation_sql(spark_translator *t, const Spark__Connect__SQL *sql, spark_relation *out,
+                               trn_error **error);
+trn_status spark__relation_with_relations(spark_translator *t, const Spark__Connect__WithRelations *with,
+                                          spark_relation *out, trn_error **error);
+trn_status spark__relation_more(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                                trn_error **error); /* relation_more.c: na functions, pivot, unpivot, lateral view, ... */
+trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connect__TrnLateralViewOf *view, spark_relation *out,
+                                        trn_error **error);
+trn_status spark__relation_sql_pivot(spark_translator *t, const Spark__Connect__TrnPivot *pivot, spark_relation *out,
+                                     trn_error **error);
+const Spark__Connect__Relation *spark__reference_by_plan_id(spark_translator *t, int64_t id);
+
+/* ---- aggregation (aggregate.c) ---- */
+typedef struct spark_aggregation {
+  const spark_scope *scope;        /* of the input */
+  const trn_expr **keys;           /* over the input */
+  const trn_expr **key_columns;    /* over the output */
+  uint32_t key_count;
+  const trn_expr **calls;          /* AGGREGATE */
+  const trn_expr **call_columns;
+  uint32_t call_count, call_capacity;
+  const uint64_t *sets;
+  uint32_t set_count;
+  const trn_expr *grouping_id;     /* column; with sets */
+  const char *const *key_names;    /* for messages */
+  bool has_group_by;
+  const spark_lateral *laterals;   /* columns that may stand outside of aggregate functions */
+  uint32_t lateral_count;
+  const spark_scope *output;       /* likewise: those of the select list */
+} spark_aggregation;
+trn_status spark__aggregation_keys(spark_translator *t, spark_aggregation *aggregation, const spark_value *keys,
+                                   size_t count, trn_error **error);
+/* The expression over the output of the aggregation. MISSING_AGGREGATION, MISSING_GROUP_BY, NESTED_AGGREGATE_FUNCTION. */
+trn_status spark__aggregation_lift(spark_translator *t, spark_aggregation *aggregation, const trn_expr *expr,
+                                   const trn_expr **out, trn_error **error);
+trn_status spark__aggregation_relation(spark_translator *t, const spark_aggregation *aggregation, const trn_rel *input,
+                                       const trn_rel **out, trn_error **error);
+trn_status spark__relation_pivot(spark_translator *t, const Spark__Connect__Aggregate *aggregate, spark_relation *out,
+                                 trn_error **error);
+trn_status spark__grouping_sets(spark_translator *t, int group_type, size_t key_count, const uint64_t *given,
+                                size_t given_count, spark_aggregation *aggregation, trn_error **error);
+bool spark__aggregation_has_key(const spark_aggregation *aggregation, const trn_expr *expr);
+
+/* ---- sources (catalog.c) ---- */
+typedef struct spark_source {
+  trn_backend *backend;
+  trn_source *source;
+  const trn_field *fields; /* of `arena` */
+  uint32_t field_count;
+  trn_arena *arena;
+} spark_source;
+/* From the cache or the backend; a reference to the source goes to t->arena, the fields are copied there. */
+trn_status spark__open_source(spark_translator *t, const trn_source_request *request, const char *schema_key,
+                              trn_source **source, const trn_field **fields, uint32_t *field_count, trn_error **error);
+/* A struct type's fields -> Arrow, for a request; release by its release. */
+#endif

@@ -1,0 +1,393 @@
+/* Where rows come from: files, rows of the request, views and tables by name. */
+#include "frontend/spark/translate/scope.h"
+#include <stdio.h>
+#include <strings.h>
+
+static const trn_position NOWHERE = {-1, -1};
+
+/* ---- scans ---- */
+static trn_status scan(spark_translator *t, trn_source *source, const trn_field *fields, const uint32_t *order, uint32_t count,
+                       const char *label, const spark_qualifier *qualifier, spark_relation *out, trn_error **error) {
+  trn_column *columns = TRN_NEW_N(t->arena, trn_column, count);
+  uint32_t *indexes = TRN_NEW_N(t->arena, uint32_t, count);
+  if (!columns || !indexes) return trn__no_memory(error);
+  for (uint32_t i = 0; i < count; i++) {
+    columns[i] = (trn_column){.id = t->next_column++, .type = fields[i].type, .nullable = fields[i].nullable};
+    indexes[i] = order ? order[i] : i;
+  }
+  trn_rel *rel = trn__rel_create(t->arena, TRN_REL_SCAN, NULL, 0, NULL, 0, columns, count);
+  if (!rel) return trn__no_memory(error);
+  rel->u.scan.source = source;
+  rel->u.scan.indexes = indexes;
+  rel->u.scan.label = label;
+  return spark__scope_of(t, rel, fields, qualifier, out, error);
+}
+
+/* A struct type as the Arrow schema of a request. */
+static trn_status export_schema(const trn_type *type, struct ArrowSchema *out, trn_error **error) {
+  trn_status status = trn__type_export(type, "", false, NULL, NULL, out);
+  return status == TRN_OK ? TRN_OK : trn_error_set(error, status, NULL, "The schema has no Arrow form.");
+}
+
+/* ---- options ---- */
+typedef struct read_options {
+  trn_kv *items;
+  size_t count;
+  bool infer_schema, header;
+} read_options;
+
+/* Spark's names and the engine's; those without one here change nothing that the engine knows. */
+static const struct {
+  const char *spark, *engine;
+} option_names[] = {{"header", "header"},           {"sep", "delimiter"},       {"delimiter", "delimiter"}, {"quote", "quote"},
+                    {"escape", "escape"},           {"comment", "comment"},     {"nullValue", "null_regex"}, {"compression", "compression"},
+                    {"multiLine", "newlines_in_values"}, {"lineSep", "terminator"}};
+
+static trn_status csv_defaults(spark_translator *t, read_options *options, trn_error **error) {
+  static const trn_kv defaults[] = {{"header", "false"}, {"delimiter", ","}, {"quote", "\""}, {"escape", "\\"}};
+  for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+    bool set = false;
+    for (size_t k = 0; k < options->count; k++) set |= strcmp(options->items[k].key, defaults[i].key) == 0;
+    if (!set) options->items[options->count++] = defaults[i];
+  }
+  (void)t, (void)error;
+  return TRN_OK;
+}
+
+static trn_status read_options_of(spark_translator *t, const Spark__Connect__Read__DataSource *node, const char *format,
+                                  read_options *out, trn_error **error) {
+  size_t known = sizeof option_names / sizeof *option_names;
+  bool csv = strcmp(format, "csv") == 0;
+  out->items = TRN_NEW_N(t->arena, trn_kv, node->n_options + 4);
+  if (!out->items) return trn__no_memory(error);
+  for (size_t i = 0; i < node->n_options; i++) {
+    const char *key = node->options[i]->key, *value = node->options[i]->value ? node->options[i]->value : "";
+    if (strcasecmp(key, "inferSchema") == 0) out->infer_schema = strcasecmp(value, "true") == 0;
+    if (strcasecmp(key, "header") == 0) out->header = strcasecmp(value, "true") == 0;
+    for (size_t k = 0; k < known; k++) {
+      if (strcasecmp(option_names[k].spark, key) != 0) continue;
+      if (!csv && strcmp(option_names[k].engine, "compression") != 0) continue;
+      if (strcmp(option_names[k].engine, "compression") == 0 && strcmp(format, "parquet") == 0) continue;
+      out->items[out->count++] = (trn_kv){option_names[k].engine, value};
+    }
+  }
+  return csv ? csv_defaults(t, out, error) : TRN_OK;
+}
+
+/* ---- files ---- */
+typedef struct file_read {
+  const char *format;
+  const char **paths;
+  size_t path_count;
+  read_options options;
+  const char *schema_text;
+  const trn_type *schema; /* given, or NULL */
+} file_read;
+
+static trn_status open_files(spark_translator *t, const file_read *read, const trn_type *schema, const char *schema_key,
+                             trn_source **source, const trn_field **fields, uint32_t *count, trn_error **error) {
+  struct ArrowSchema arrow = {0};
+  trn_source_request request = {.struct_size = sizeof request, .format = read->format, .paths = read->paths,
+                                .path_count = read->path_count, .options = read->options.items,
+                                .option_count = read->options.count};
+  trn_status status = schema ? export_schema(schema, &arrow, error) : TRN_OK;
+  if (status == TRN_OK) {
+    request.schema = schema ? &arrow : NULL;
+    status = spark__open_source(t, &request, schema_key, source, fields, count, error);
+  }
+  if (arrow.release) arrow.release(&arrow);
+  return status;
+}
+
+/* Without inferSchema every column of a CSV file is text; without a header they are _c0, _c1, ... */
+static trn_status csv_as_text(spark_translator *t, const file_read *read, trn_source **source, const trn_field **fields,
+                              uint32_t *count, trn_error **error) {
+  trn_field *texts = TRN_NEW_N(t->arena, trn_field, *count);
+  if (!texts) return trn__no_memory(error);
+  for (uint32_t i = 0; i < *count; i++)
+    texts[i] = (trn_field){.name = (*fields)[i].name, .type = trn__type(TRN_TYPE_STRING), .nullable = true};
+  const trn_type *type = trn__type_struct(t->arena, texts, *count);
+  if (!type) return trn__no_memory(error);
+  return open_files(t, read, type, "\1all text", source, fields, count, error);
+}
+
+static int by_field_name(const void *a, const void *b, void *fields) {
+  const trn_field *f = fields;
+  return strcmp(f[*(const uint32_t *)a].name, f[*(const uint32_t *)b].name);
+}
+
+/* What Spark shows of the files: everything nullable, JSON in the order of names, CSV without header renamed. */
+static trn_status shown_fields(spark_translator *t, const file_read *read, const trn_field *fields, uint32_t count,
+                               trn_field **out, uint32_t **order, trn_error **error) {
+  trn_field *shown = TRN_NEW_N(t->arena, trn_field, count);
+  uint32_t *places = TRN_NEW_N(t->arena, uint32_t, count);
+  bool csv = strcmp(read->format, "csv") == 0, json = strcmp(read->format, "json") == 0;
+  if (!shown || !places) return trn__no_memory(error);
+  for (uint32_t i = 0; i < count; i++) places[i] = i;
+  if (json && !read->schema) qsort_r(places, count, sizeof *places, by_field_name, (void *)fields);
+  for (uint32_t i = 0; i < count; i++) {
+    shown[i] = fields[places[i]];
+    shown[i].nullable = true;
+    if (read->schema && i < read->schema->field_count) shown[i].metadata = read->schema->fields[i].metadata;
+    if (csv && !read->schema && !read->options.header) {
+      shown[i].name = trn__arena_printf(t->arena, "_c%u", i);
+      if (!shown[i].name) return trn__no_memory(error);
+    }
+  }
+  *out = shown;
+  *order = places;
+  return TRN_OK;
+}
+
+static trn_status read_files(spark_translator *t, file_read *read, const spark_qualifier *qualifier, spark_relation *out,
+                             trn_error **error) {
+  trn_source *source = NULL;
+  const trn_field *fields = NULL;
+  trn_field *shown = NULL;
+  uint32_t count = 0, *order = NULL;
+  trn_status status = open_files(t, read, read->schema, read->schema_text, &source, &fields, &count, error);
+  bool text = strcmp(read->format, "csv") == 0 && !read->schema && !read->options.infer_schema;
+  if (status == TRN_OK && text) status = csv_as_text(t, read, &source, &fields, &count, error);
+  if (status == TRN_OK) status = shown_fields(t, read, fields, count, &shown, &order, error);
+  if (status != TRN_OK) return status;
+  const char *label = trn__arena_printf(t->arena, "%s %s", read->format, read->path_count ? read->paths[0] : "");
+  return label ? scan(t, source, shown, order, count, label, qualifier, out, error) : trn__no_memory(error);
+}
+
+static trn_status file_format(spark_translator *t, const char *given, const char **out, trn_error **error) {
+  static const char *const formats[] = {"parquet", "csv", "json", "arrow"};
+  static const char *const known[] = {"orc", "text", "avro", "jdbc", "xml", "binaryfile", "rate", "socket", "kafka"};
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    if (strcasecmp(formats[i], given) != 0) continue;
+    *out = formats[i];
+    return TRN_OK;
+  }
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcasecmp(known[i], given) == 0) return spark__unimplemented(t, NOWHERE, error, "Reading the format %s", known[i]);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATA_SOURCE_NOT_FOUND", NOWHERE, "provider", given, NULL);
+}
+
+static trn_status data_source(spark_translator *t, const Spark__Connect__Read__DataSource *node, spark_relation *out,
+                              trn_error **error) {
+  file_read read = {0};
+  const char *format = node->_format_case && node->format && *node->format ? node->format : "parquet";
+  trn_status status = file_format(t, format, &read.format, error);
+  if (status == TRN_OK) status = read_options_of(t, node, read.format, &read.options, error);
+  if (status != TRN_OK) return status;
+  read.paths = TRN_NEW_N(t->arena, const char *, node->n_paths + 1);
+  if (!read.paths) return trn__no_memory(error);
+  for (size_t i = 0; i < node->n_paths; i++) read.paths[read.path_count++] = node->paths[i];
+  for (size_t i = 0; i < node->n_options && read.path_count == 0; i++)
+    if (strcasecmp(node->options[i]->key, "path") == 0) read.paths[read.path_count++] = node->options[i]->value;
+  if (read.path_count == 0)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNABLE_TO_INFER_SCHEMA", NOWHERE, "format", read.format, NULL);
+  if (node->n_predicates)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.PREDICATES_NOT_SUPPORTED_FOR_DATA_SOURCE", NOWHERE,
+                        "format", read.format, NULL);
+  if (node->_schema_case && node->schema && *node->schema) {
+    read.schema_text = node->schema;
+    status = spark__schema_from_text(t->arena, node->schema, strlen(node->schema), &read.schema, error);
+    if (status == TRN_OK && read.schema->id != TRN_TYPE_STRUCT)
+      status = spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_SCHEMA_NON_STRUCT_TYPE", NOWHERE,
+                            "inputSchema", node->schema, "dataType", "", NULL);
+  }
+  return status == TRN_OK ? read_files(t, &read, NULL, out, error) : status;
+}
+
+/* ---- names ---- */
+static trn_status not_found(spark_translator *t, char *const *parts, size_t count, trn_position position, trn_error **error) {
+  const char *name = spark__quote_parts(t, parts, count);
+  if (!name) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "TABLE_OR_VIEW_NOT_FOUND", position, "relationName", name, "searchPath",
+                      "[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]", NULL);
+}
+
+/* A view stands alone: nothing of the query around it is visible inside. */
+static trn_status translate_view(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                                 trn_error **error) {
+  spark_state *state = spark__state(t), before = *state;
+  if (state->view_depth >= TRN_VIEW_DEPTH_MAX)
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Views are nested deeper than TRN_VIEW_DEPTH_MAX (%u).", TRN_VIEW_DEPTH_MAX);
+  state->view_depth++;
+  state->ctes = NULL;
+  state->references = NULL;
+  state->context = NULL;
+  state->lambda = NULL;
+  state->parameters = NULL;
+  state->foreign_positions = true;
+  trn_status status = spark__relation(t, relation, out, error);
+  state->view_depth = before.view_depth;
+  state->ctes = before.ctes;
+  state->references = before.references;
+  state->context = before.context;
+  state->lambda = before.lambda;
+  state->parameters = before.parameters;
+  state->foreign_positions = before.foreign_positions;
+  return status;
+}
+
+static trn_status view_by_name(spark_translator *t, const char *name, spark_relation *out, bool *found, trn_error **error) {
+  spark_state *state = spark__state(t);
+  Spark__Connect__Relation *relation = NULL;
+  for (spark_shared *shared = state->views; shared; shared = shared->next)
+    if (spark__name_equal(t, shared->name, name)) {
+      *found = true;
+      return spark__use_shared(t, shared, out, error);
+    }
+  if (!t->catalog) return TRN_OK;
+  trn_status status = spark__catalog_view(t->catalog, t->arena, name, t->case_sensitive, &relation, error);
+  if (status != TRN_OK || !relation) return status;
+  *found = true;
+  spark_shared *shared = TRN_NEW(t->arena, spark_shared);
+  if (!shared) return trn__no_memory(error);
+  *shared = (spark_shared){.name = trn__arena_strdup(t->arena, name)};
+  if (!shared->name) return trn__no_memory(error);
+  const spark_plan_id *mark = state->last_plan;
+  status = translate_view(t, relation, &shared->relation, error);
+  spark__plan_id_forget(t, mark);
+  if (status != TRN_OK) return status;
+  shared->next = state->views;
+  state->views = shared;
+  return spark__use_shared(t, shared, out, error);
+}
+
+static trn_status reference_by_name(spark_translator *t, const char *name, spark_relation *out, bool *found, trn_error **error) {
+  spark_state *state = spark__state(t);
+  for (spark_references *r = state->references; r; r = r->outer)
+    for (size_t i = 0; i < r->message->n_references; i++) {
+      const Spark__Connect__Relation *relation = r->message->references[i];
+      if (relation->rel_type_case != SPARK__CONNECT__RELATION__REL_TYPE_SUBQUERY_ALIAS) continue;
+      if (!relation->subquery_alias->alias || !spark__name_equal(t, relation->subquery_alias->alias, name)) continue;
+      *found = true;
+      spark_references *inside = state->references;
+      state->references = r->outer; /* a reference does not see itself */
+      trn_status status = spark__relation(t, relation, out, error);
+      state->references = inside;
+      return status;
+    }
+  return TRN_OK;
+}
+
+static trn_status named_table(spark_translator *t, const Spark__Connect__Read__NamedTable *node, trn_position position,
+                              spark_relation *out, trn_error **error) {
+  char **parts = NULL;
+  size_t count = 0;
+  const char *text = node->unparsed_identifier ? node->unparsed_identifier : "";
+  trn_status status = spark__sql_parse_multipart_identifier(t->arena, text, strlen(text), NULL, &parts, &count, error);
+  bool found = false;
+  if (status != TRN_OK) return status;
+  if (count == 1) {
+    for (spark_shared *cte = spark__state(t)->ctes; cte; cte = cte->next)
+      if (spark__name_equal(t, cte->name, parts[0])) return spark__use_shared(t, cte, out, error);
+    status = reference_by_name(t, parts[0], out, &found, error);
+    if (status != TRN_OK || found) return status;
+  }
+  if (count == 1 || (count == 2 && strcasecmp(parts[0], "global_temp") == 0)) {
+    status = view_by_name(t, parts[count - 1], out, &found, error);
+    if (status != TRN_OK || found) return status;
+  }
+  file_read read = {.paths = TRN_NEW_N(t->arena, const char *, 1), .path_count = 1};
+  if (!read.paths) return trn__no_memory(error);
+  if (count != 2 || file_format(t, parts[0], &read.format, NULL) != TRN_OK) return not_found(t, parts, count, position, error);
+  read.paths[0] = parts[1];
+  if (strcmp(read.format, "csv") == 0) {
+    read.options.items = TRN_NEW_N(t->arena, trn_kv, 4);
+    if (!read.options.items) return trn__no_memory(error);
+    csv_defaults(t, &read.options, error);
+  }
+  return read_files(t, &read, NULL, out, error);
+}
+
+trn_status spark__relation_read(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                                trn_error **error) {
+  const Spark__Connect__Read *read = relation->read;
+  if (read->is_streaming) return spark__unimplemented(t, NOWHERE, error, "A streaming read");
+  if (read->read_type_case == SPARK__CONNECT__READ__READ_TYPE_DATA_SOURCE) return data_source(t, read->data_source, out, error);
+  if (read->read_type_case == SPARK__CONNECT__READ__READ_TYPE_NAMED_TABLE)
+    return named_table(t, read->named_table, spark__relation_position(t, relation), out, error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_ONE_OF_FIELD_NOT_SET", NOWHERE, "fullName",
+                      "spark.connect.Read", "name", "READTYPE_NOT_SET", NULL);
+}
+
+/* ---- rows of the request ---- */
+static bool same_names(const trn_type *a, const trn_type *b) {
+  if (a->field_count != b->field_count) return false;
+  for (uint32_t i = 0; i < a->field_count; i++) {
+    bool named = a->id == TRN_TYPE_STRUCT;
+    if (named && strcmp(a->fields[i].name, b->fields[i].name) != 0) return false;
+    if (!same_names(a->fields[i].type, b->fields[i].type)) return false;
+  }
+  return true;
+}
+
+/* The client's schema over what Arrow carried: names, nullability and metadata are the schema's; other types are cast. */
+static trn_status with_schema(spark_translator *t, const trn_type *schema, trn_field *fields, uint32_t count, const trn_type **targets,
+                              trn_error **error) {
+  if (schema->id != TRN_TYPE_STRUCT || schema->field_count != count)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_SCHEMA_NON_STRUCT_TYPE", NOWHERE, "inputSchema", "",
+                        "dataType", "", NULL);
+  for (uint32_t i = 0; i < count; i++) {
+    const trn_field *given = &schema->fields[i];
+    bool same = trn__type_same_shape(given->type, fields[i].type) && same_names(given->type, fields[i].type);
+    if (same) fields[i].type = given->type;
+    else targets[i] = given->type;
+    fields[i].name = given->name;
+    fields[i].metadata = given->metadata;
+    fields[i].nullable = given->nullable;
+  }
+  return TRN_OK;
+}
+
+static trn_status cast_fields(spark_translator *t, const trn_field *fields, const trn_type *const *targets, spark_relation *out,
+                              trn_error **error) {
+  bool any = false;
+  for (uint32_t i = 0; i < out->scope->count; i++) any |= targets[i] != NULL;
+  spark_value *values = NULL;
+  size_t count = 0;
+  if (!any) return TRN_OK;
+  trn_status status = spark__scope_values(t, out->scope, &values, &count, error);
+  for (size_t i = 0; i < count && status == TRN_OK; i++) {
+    if (!targets[i]) continue;
+    status = spark__cast(t, values[i].expr, targets[i], SPARK_CAST_ANSI, NOWHERE, &values[i].expr, error);
+    values[i].is_attribute = false;
+    values[i].is_alias = true;
+    values[i].metadata = fields[i].metadata;
+  }
+  return status == TRN_OK ? spark__project(t, out, values, count, NULL, out, error) : status;
+}
+
+static trn_status empty_local(spark_translator *t, const trn_type *schema, spark_relation *out, trn_error **error) {
+  trn_column *columns = TRN_NEW_N(t->arena, trn_column, schema->field_count);
+  if (!columns) return trn__no_memory(error);
+  for (uint32_t i = 0; i < schema->field_count; i++)
+    columns[i] = (trn_column){.id = t->next_column++, .type = schema->fields[i].type, .nullable = schema->fields[i].nullable};
+  trn_rel *rel = trn__rel_create(t->arena, TRN_REL_VALUES, NULL, 0, NULL, 0, columns, schema->field_count);
+  if (!rel) return trn__no_memory(error);
+  return spark__scope_of(t, rel, schema->fields, NULL, out, error);
+}
+
+trn_status spark__relation_local(spark_translator *t, const Spark__Connect__LocalRelation *local, spark_relation *out,
+                                 trn_error **error) {
+  const trn_type *schema = NULL;
+  trn_status status = TRN_OK;
+  bool has_data = local->_data_case != 0, has_schema = local->_schema_case && local->schema && *local->schema;
+  if (has_schema) status = spark__schema_from_text(t->arena, local->schema, strlen(local->schema), &schema, error);
+  if (status != TRN_OK) return status;
+  if (!has_data && (!schema || schema->id != TRN_TYPE_STRUCT))
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.SCHEMA_REQUIRED_FOR_LOCAL_RELATION", NOWHERE, NULL);
+  if (!has_data) return empty_local(t, schema, out, error);
+  trn_source_request request = {.struct_size = sizeof request, .format = "ipc", .data = local->data.data,
+                                .data_size = local->data.len};
+  trn_source *source = NULL;
+  const trn_field *arrow = NULL;
+  uint32_t count = 0;
+  status = spark__open_source(t, &request, NULL, &source, &arrow, &count, error);
+  if (status != TRN_OK) return status;
+  trn_field *fields = TRN_NEW_N(t->arena, trn_field, count);
+  const trn_type **targets = TRN_NEW_N(t->arena, const trn_type *, count);
+  if (!fields || !targets) return trn__no_memory(error);
+  if (count) memcpy(fields, arrow, count * sizeof *fields);
+  if (schema) status = with_schema(t, schema, fields, count, targets, error);
+  if (status == TRN_OK) status = scan(t, source, fields, NULL, count, "local", NULL, out, error);
+  return status == TRN_OK ? cast_fields(t, fields, targets, out, error) : status;
+}
