@@ -111,6 +111,15 @@ static const trn_expr *relabelled(spark_translator *t, const trn_expr *expr, con
   return copy;
 }
 
+/* What is folded keeps the nullability that Spark's schema shows for the cast. */
+static const trn_expr *fold(spark_translator *t, const trn_expr *expr, const trn_type *target) {
+  const trn_expr *folded = spark__fold_cast(t, expr, target);
+  if (!folded || folded->nullable || (!expr->nullable && !forces_null(expr->type, target))) return folded;
+  trn_expr *copy = trn__arena_copy(t->arena, folded, sizeof *folded);
+  if (copy) copy->nullable = true;
+  return copy;
+}
+
 static const trn_expr *call_kernel(spark_translator *t, const trn_expr *expr, const trn_type *target, spark_cast_mode mode,
                                    trn_position position) {
   const trn_expr *args[4] = {expr, trn__expr_null(t->arena, target), spark__zone_literal(t),
@@ -163,7 +172,7 @@ trn_status spark__cast(spark_translator *t, const trn_expr *expr, const trn_type
     trn__strbuf_putc(&text, ')');
     return refuse(t, expr->type, target, mode, spark__finish_text(t, &text), position, error);
   }
-  const trn_expr *made = spark__fold_cast(t, expr, target);
+  const trn_expr *made = fold(t, expr, target);
   if (!made && relabels(expr->type, target)) made = relabelled(t, expr, target);
   if (!made && engine_casts(expr->type, target)) {
     trn_expr *cast = trn__expr_cast(t->arena, expr, target, false);
@@ -192,14 +201,6 @@ trn_status spark__cast_value(spark_translator *t, const spark_value *value, cons
   const trn_expr *expr = NULL;
   trn_status status = spark__cast(t, value->expr, target, mode, position, &expr, error);
   if (status) return status;
-  bool nullable = expr->nullable || forces_null(value->expr->type, target);
-  if (expr->kind == TRN_EXPR_LITERAL && nullable != expr->nullable && !expr->u.literal.is_null) {
-    /* What was folded keeps the nullability that Spark's schema shows. */
-    trn_expr *copy = trn__arena_copy(t->arena, expr, sizeof *expr);
-    if (!copy) return trn__no_memory(error);
-    copy->nullable = true;
-    expr = copy;
-  }
   *out = (spark_value){.expr = expr, .name = name, .is_foldable = value->is_foldable, .has_aggregate = value->has_aggregate};
   return TRN_OK;
 }

@@ -122,6 +122,11 @@ static trn_status build_first(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__aggregate(b, name, b->args[0]->type, true, b->args, 1), out);
 }
 
+static trn_status build_by(spark_builder *b, const trn_expr **out) {
+  if (b->count == 3) return spark__not_supported(b, "the k best");
+  return spark__gives(b, spark__aggregate(b, b->function->run, b->args[0]->type, true, b->args, 2), out);
+}
+
 static trn_status build_collect(spark_builder *b, const trn_expr **out) {
   const trn_type *element = b->args[0]->type;
   if (spark__type_depth(element) >= TRN_TYPE_DEPTH_MAX) return spark__not_supported(b, "a type nested this deep");
@@ -145,8 +150,8 @@ static const spark_function rows[] = {
     {"last", "a|a", NULL, "trn.last", build_first, NULL, 0, AGGREGATE},
     {"last_value", "a|a", NULL, "trn.last", build_first, NULL, 0, AGGREGATE},
     {"any_value", "a|a", NULL, "trn.first", build_first, NULL, 0, AGGREGATE},
-    {"max_by", "ao", "1", "trn.max_by", NULL, NULL, 0, AGGREGATE},
-    {"min_by", "ao", "1", "trn.min_by", NULL, NULL, 0, AGGREGATE},
+    {"max_by", "ao|a", NULL, "trn.max_by", build_by, NULL, 0, AGGREGATE},
+    {"min_by", "ao|a", NULL, "trn.min_by", build_by, NULL, 0, AGGREGATE},
     {"bool_and", "B", "B", "trn.bool_and", NULL, NULL, 0, AGGREGATE},
     {"every", "B", "B", "trn.bool_and", NULL, NULL, 0, AGGREGATE},
     {"bool_or", "B", "B", "trn.bool_or", NULL, NULL, 0, AGGREGATE},

@@ -174,8 +174,7 @@ static trn_status build_like(spark_builder *b, const trn_expr **out) {
                           b->call->args[2].name, (char *)NULL);
     escape_is_usual = text[0] == '\\';
   }
-  if (escape_is_usual) b->name = ilike ? "ilike($1, $2)" : "$1 LIKE $2";
-  else b->name = ilike ? "ilike($1, $2, $3)" : "$1 LIKE $2 ESCAPE '$3'";
+  b->name = ilike ? "ilike($1, $2)" : escape_is_usual ? "$1 LIKE $2" : "$1 LIKE $2 ESCAPE '$3'";
   /* Without any escape in the pattern, arrow's LIKE and Spark's say the same. */
   if (!ilike && escape_is_usual && is_plain_pattern(b->args[1]))
     return spark__gives(b, spark__native(b->t, "like", boolean, b->args, 2), out);

@@ -44,7 +44,9 @@ static const trn_expr *literal_field(spark_translator *t, const trn_expr *date, 
   else if (!strcmp(name, "MONTH")) value = month;
   else if (!strcmp(name, "DAY")) value = day;
   else return NULL;
-  return trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), value);
+  trn_expr *expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), value);
+  if (expr) expr->nullable = date->nullable;
+  return expr;
 }
 
 /* The int field of a date (args[0] is cast as needed). */
@@ -270,7 +272,7 @@ static const spark_function rows[] = {
     {"to_timestamp_ntz", "a|a", NULL, "n", build_to_timestamp, NULL, 0, 0},
     {"try_to_timestamp", "a|a", NULL, "l", build_to_timestamp, NULL, SPARK_TRY | SPARK_NULLABLE, 0},
     {"date_format", "ts", "s", "trn.date_format", NULL, NULL, SPARK_ZONE, 0},
-    {"from_unixtime", "l|s", NULL, NULL, build_from_unixtime, NULL, 0, 0},
+    {"from_unixtime", "l|s", NULL, NULL, build_from_unixtime, NULL, SPARK_NULLABLE, 0},
     {"unix_timestamp", "|aa", NULL, "u", build_unix_timestamp, NULL, 0, 0},
     {"to_unix_timestamp", "a|a", NULL, "t", build_unix_timestamp, NULL, 0, 0},
     {"to_utc_timestamp", "ts", "t", "trn.timestamp_to_utc", NULL, NULL, 0, 0},

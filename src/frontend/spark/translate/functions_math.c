@@ -87,6 +87,21 @@ static trn_status build_ceil(spark_builder *b, const trn_expr **out) {
 }
 
 /* ---- constants, logarithms ---- */
+/* Functions of doubles that Spark also has for intervals. */
+static trn_status build_doubles(spark_builder *b, const trn_expr **out) {
+  bool buckets = b->count == 4;
+  const trn_type *type = trn__type(buckets ? TRN_TYPE_INT64 : TRN_TYPE_FLOAT64);
+  for (size_t i = 0; i < b->count; i++) {
+    char letter = i == 3 ? 'l' : 'd';
+    if (spark__is_interval(b->args[i]->type)) return spark__not_supported(b, "intervals");
+    const trn_type *to = spark__implicit_type(b->t, b->args[i]->type, letter);
+    if (!to) return spark__unexpected_input(b, i, spark__letter_text(letter), b->args[i]->type);
+    trn_status status = spark__coerce(b, i, to);
+    if (status) return status;
+  }
+  return spark__gives(b, spark__kernel(b->t, b->function->run, type, b->args, b->count), out);
+}
+
 static trn_status build_e(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__double_literal(b->t, 2.718281828459045, trn__type(TRN_TYPE_FLOAT64)), out);
 }
@@ -157,8 +172,8 @@ static const spark_function rows[] = {
     DOUBLE_ROW("rint", "rint"),
     {"ln", "d", "d", "trn.log", NULL, NULL, SPARK_NULLABLE, 0},
     {"log", "d|d", NULL, NULL, build_log, "=LOG", SPARK_NULLABLE, 0},
-    {"signum", "d", "d", "trn.signum", NULL, "=SIGNUM", SPARK_NULLABLE, 0},
-    {"sign", "d", "d", "trn.signum", NULL, NULL, SPARK_NULLABLE, 0},
+    {"signum", "a", NULL, "trn.signum", build_doubles, "=SIGNUM", SPARK_NULLABLE, 0},
+    {"sign", "a", NULL, "trn.signum", build_doubles, NULL, SPARK_NULLABLE, 0},
     {"pow", "dd", "d", "trn.pow", NULL, NULL, 0, 0},
     {"power", "dd", "d", "trn.pow", NULL, "=POWER", 0, 0},
     {"atan2", "dd", "d", "trn.atan2", NULL, "=ATAN2", 0, 0},
@@ -168,7 +183,7 @@ static const spark_function rows[] = {
     {"factorial", "i", "l", "trn.factorial", NULL, NULL, SPARK_NULLABLE, 0},
     {"bin", "l", "s", "trn.bin", NULL, NULL, 0, 0},
     {"conv", "sii", "s", "trn.conv", NULL, NULL, SPARK_POSITION | SPARK_NULLABLE, 0},
-    {"width_bucket", "dddl", "l", "trn.width_bucket", NULL, NULL, SPARK_NULLABLE, 0},
+    {"width_bucket", "aaaa", NULL, "trn.width_bucket", build_doubles, NULL, SPARK_NULLABLE, 0},
     {"shiftleft", "ai", NULL, "trn.shiftleft", build_shift, NULL, 0, 0},
     {"shiftright", "ai", NULL, "trn.shiftright", build_shift, NULL, 0, 0},
     {"shiftrightunsigned", "ai", NULL, "trn.shiftrightunsigned", build_shift, NULL, 0, 0},

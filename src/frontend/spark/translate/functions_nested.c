@@ -115,6 +115,14 @@ static trn_status element_of_map(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, expr, out);
 }
 
+/* A literal index into an array that is written out: null only where that element is. */
+static bool picked_nullable(const trn_expr *array, const trn_expr *index, int64_t base, bool otherwise) {
+  if (array->kind != TRN_EXPR_CALL || strcmp(array->u.call.name, "make_array") != 0 || !spark__is_literal(index)) return otherwise;
+  int64_t at = index->u.literal.value.integer - base;
+  if (base && at < 0) at = array->arg_count + at + base;
+  return at >= 0 && at < array->arg_count ? array->args[at]->nullable : otherwise;
+}
+
 static trn_status build_element_at(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type;
   bool is_try = b->function->flags & SPARK_TRY || !b->t->ansi;
@@ -126,7 +134,8 @@ static trn_status build_element_at(spark_builder *b, const trn_expr **out) {
   if (status) return status;
   trn_expr *expr = is_try ? spark__kernel(b->t, "trn.element_at_try", type->fields[0].type, b->args, 2)
                           : spark__kernel_with(b, "trn.element_at", type->fields[0].type, b->args, 2, SPARK_POSITION);
-  if (expr) expr->nullable = expr->nullable || type->fields[0].nullable || is_try;
+  bool usual = b->args[0]->nullable || b->args[1]->nullable || type->fields[0].nullable || is_try;
+  if (expr) expr->nullable = picked_nullable(b->args[0], b->args[1], 1, usual);
   return spark__gives(b, expr, out);
 }
 
@@ -140,7 +149,8 @@ static trn_status build_array_get(spark_builder *b, const trn_expr **out) {
   bool lenient = !b->t->ansi || b->function->flags & SPARK_TRY;
   trn_expr *expr = lenient ? spark__kernel(b->t, "trn.array_get_try", type->fields[0].type, b->args, 2)
                            : spark__kernel_with(b, "trn.array_get", type->fields[0].type, b->args, 2, SPARK_POSITION);
-  if (expr) expr->nullable = expr->nullable || type->fields[0].nullable || lenient;
+  bool usual = b->args[0]->nullable || b->args[1]->nullable || type->fields[0].nullable || lenient;
+  if (expr) expr->nullable = picked_nullable(b->args[0], b->args[1], 0, usual);
   return spark__gives(b, expr, out);
 }
 
@@ -165,8 +175,8 @@ static const spark_function rows[] = {
     {"cardinality", "k", NULL, NULL, build_size, NULL, 0, 0},
     {"array_size", "A", NULL, NULL, build_size, NULL, 0, 0},
     {"element_at", "aa", NULL, NULL, build_element_at, NULL, 0, 0},
-    {"try_element_at", "aa", NULL, NULL, build_element_at, NULL, SPARK_TRY | SPARK_NULLABLE, 0},
-    {"get", "Aa", NULL, NULL, build_array_get, NULL, SPARK_TRY | SPARK_NULLABLE, 0},
+    {"try_element_at", "aa", NULL, NULL, build_element_at, NULL, SPARK_TRY, 0},
+    {"get", "Aa", NULL, NULL, build_array_get, NULL, SPARK_TRY, 0},
     {"get_array_item", "Aa", NULL, NULL, build_array_get, "$1[$2]", SPARK_NO_NAMES, 0},
     {"get_map_value", "Ma", NULL, NULL, element_of_map, "$1[$2]", SPARK_NO_NAMES, 0},
     {"array_contains", "aa", NULL, NULL, build_array_contains, NULL, 0, 0},

@@ -291,8 +291,32 @@ trn_expr *spark__compare(spark_translator *t, const char *op, const trn_expr *le
   return expr;
 }
 
+/* An integer against a decimal literal is a comparison of integers: i > 1.1 is i > 1. */
+static trn_status round_decimal_literal(spark_builder *b) {
+  const char *op = b->function->run;
+  if (op[0] != '<' && op[0] != '>') return TRN_OK;
+  for (size_t i = 0; i < 2; i++) {
+    const trn_expr *literal = b->args[i], *other = b->args[1 - i];
+    if (!b->call->args[i].is_literal || !spark__is_literal(literal) || literal->type->id != TRN_TYPE_DECIMAL) continue;
+    if (!trn__type_is_integer(other->type) || !strcmp(op, "<=>")) continue;
+    trn_i128 value = spark__decimal_value(&literal->u.literal), unit = spark__pow10(literal->type->scale);
+    bool or_equal = op[1] == '=', above = op[0] == '>', right = i == 1;
+    bool down = above == right ? !or_equal : or_equal; /* i > d and d < i round down, i < d and d > i round up */
+    trn_i128 whole = value / unit, rest = value % unit;
+    if (rest && down && value < 0) whole--;
+    if (rest && !down && value > 0) whole++;
+    if (whole > INT64_MAX || whole < INT64_MIN) continue; /* beyond: compared as decimals, which says the same */
+    b->args[i] = trn__expr_int(b->t->arena, trn__type(TRN_TYPE_INT64), (int64_t)whole);
+    b->text = i ? trn__arena_printf(b->t->arena, "(%s %s %lld)", b->call->args[0].name, op, (long long)whole)
+                : trn__arena_printf(b->t->arena, "(%lld %s %s)", (long long)whole, op, b->call->args[1].name);
+    return b->args[i] && b->text ? TRN_OK : trn__no_memory(b->error);
+  }
+  return TRN_OK;
+}
+
 static trn_status build_compare(spark_builder *b, const trn_expr **out) {
-  trn_status status = spark__coerce_comparison(b);
+  trn_status status = round_decimal_literal(b);
+  if (!status) status = spark__coerce_comparison(b);
   if (status) return status;
   const char *op = strcmp(b->function->run, "<=>") == 0 ? "is_not_distinct_from" : b->function->run;
   return spark__gives(b, spark__compare(b->t, op, b->args[0], b->args[1]), out);

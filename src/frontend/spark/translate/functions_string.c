@@ -127,6 +127,18 @@ static trn_status build_reverse(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__kernel(b->t, "trn.reverse", b->args[0]->type, b->args, 1), out);
 }
 
+/* contains, startswith, endswith: two strings or two binaries. */
+static trn_status build_inside(spark_builder *b, const trn_expr **out) {
+  bool binary = b->args[0]->type->id == TRN_TYPE_BINARY && b->args[1]->type->id == TRN_TYPE_BINARY;
+  for (size_t i = 0; i < 2 && !binary; i++) {
+    trn_status status = spark__coerce(b, i, trn__type(TRN_TYPE_STRING));
+    if (status) return status;
+  }
+  trn_expr *expr = spark__kernel(b->t, b->function->run, trn__type(TRN_TYPE_BOOL), b->args, 2);
+  if (expr && binary) expr->nullable = true;
+  return spark__gives(b, expr, out);
+}
+
 static trn_status build_hex(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type;
   if (type->id != TRN_TYPE_BINARY && !spark__is_string(type)) {
@@ -181,9 +193,9 @@ static const spark_function rows[] = {
     {"concat", "|a+", NULL, NULL, build_concat, NULL, 0, 0},
     {"||", "aa", NULL, NULL, build_concat, "=concat", 0, 0},
     {"concat_ws", "a|a+", NULL, NULL, build_concat_ws, NULL, 0, 0},
-    {"contains", "ss", "B", "trn.contains", NULL, NULL, 0, 0},
-    {"startswith", "ss", "B", "trn.startswith", NULL, NULL, 0, 0},
-    {"endswith", "ss", "B", "trn.endswith", NULL, NULL, 0, 0},
+    {"contains", "xx", NULL, "trn.contains", build_inside, NULL, 0, 0},
+    {"startswith", "xx", NULL, "trn.startswith", build_inside, NULL, 0, 0},
+    {"endswith", "xx", NULL, "trn.endswith", build_inside, NULL, 0, 0},
     {"instr", "ss", "i", "trn.instr", NULL, NULL, 0, 0},
     {"locate", "ss|i", NULL, NULL, build_locate, NULL, 0, 0},
     {"position", "ss|i", NULL, NULL, build_locate, NULL, 0, 0},
