@@ -74,6 +74,15 @@ static trn_status given(spark_builder *b, const trn_expr *expr, bool *done, cons
   return spark__gives(b, expr, out);
 }
 
+/* The operator is shown as what the analyzer makes of it: date_add(d, extractansiintervaldays(i)), d + i. */
+static void show_move(spark_builder *b, size_t at, bool back, bool days) {
+  static const char *const by_days[2][2] = {
+      {"date_add($1, extractansiintervaldays($2))", "date_add($1, (- extractansiintervaldays($2)))"},
+      {"date_add($2, extractansiintervaldays($1))", "date_add($2, (- extractansiintervaldays($1)))"}};
+  static const char *const by_any[2][2] = {{"$1 + $2", "$1 - $2"}, {"$2 + $1", "$2 - $1"}};
+  if (b->function->display) b->name = days ? by_days[at][back] : by_any[at][back];
+}
+
 /* ---- date or time +- interval ---- */
 static trn_status move_text(spark_builder *b, size_t at, const trn_expr *interval, bool *done, const trn_expr **out) {
   trn_status status = spark__coerce(b, at, trn__type(TRN_TYPE_TIMESTAMP));
@@ -88,6 +97,7 @@ static trn_status move(spark_builder *b, size_t at, bool back, bool *done, const
   const trn_expr *start = b->args[at], *interval = b->args[1 - at];
   const trn_type *type = start->type;
   bool months = interval->type->id == TRN_TYPE_INTERVAL_YEAR_MONTH;
+  show_move(b, at, back, type->id == TRN_TYPE_DATE && is_days(interval->type));
   if (type->id == TRN_TYPE_DATE && is_days(interval->type))
     return given(b, move_days(b, start, days_of(b, interval), back), done, out);
   if (back && !(interval = negated(b, interval))) return trn__no_memory(b->error);
@@ -95,7 +105,10 @@ static trn_status move(spark_builder *b, size_t at, bool back, bool *done, const
   if (type->id == TRN_TYPE_TIME) {
     const trn_expr *args[2] = {start, interval};
     if (months) return unexpected(b, 1 - at, "\"INTERVAL DAY TO SECOND\"", done);
-    return given(b, spark__kernel_with(b, "trn.time_add_dt", type, args, 2, SPARK_POSITION), done, out);
+    trn_type *result = trn__arena_copy(b->t->arena, type, sizeof *type);
+    if (!result) return trn__no_memory(b->error);
+    if (interval->type->scale == 3 && result->precision < 6) result->precision = 6; /* seconds have six digits */
+    return given(b, spark__kernel_with(b, "trn.time_add_dt", result, args, 2, SPARK_POSITION), done, out);
   }
   if (type->id == TRN_TYPE_DATE) {
     trn_status status = spark__coerce(b, at, trn__type(TRN_TYPE_TIMESTAMP));
@@ -112,6 +125,7 @@ static trn_status move_by_number(spark_builder *b, size_t at, bool back, bool *d
   const trn_type *days = b->args[1 - at]->type;
   if (days->id != TRN_TYPE_INT8 && days->id != TRN_TYPE_INT16 && days->id != TRN_TYPE_INT32)
     return unexpected(b, 1 - at, days_required, done);
+  if (b->function->display) b->name = back ? "date_sub($1, $2)" : at ? "date_add($2, $1)" : "date_add($1, $2)";
   trn_status status = spark__coerce(b, 1 - at, trn__type(TRN_TYPE_INT32));
   if (status) return status;
   return given(b, move_days(b, b->args[at], b->args[1 - at], back), done, out);
