@@ -94,10 +94,15 @@ static inline void count_message(call_note *note, trn_slice message) {
 }
 
 static inline void finish_with_trailers(trn_call *call, trn_status status, const char *message) {
-  trn_metadata trailing[2] = {{.key = "x-echo-bin"}, {"x-peer", trn_call_peer(call), strlen(trn_call_peer(call))}};
-  trailing[0].value = trn_call_metadata(call, "x-echo-bin", &trailing[0].size);
-  bool has_echo = trailing[0].value != NULL;
-  trn_call_finish(call, status, message, NULL, 0, trailing + !has_echo, has_echo ? 2 : 1);
+  trn_metadata trailing[3];
+  size_t count = 0;
+  const char *texts[] = {trn_call_peer(call), trn_call_identity(call)};
+  trailing[count++] = (trn_metadata){"x-peer", texts[0], strlen(texts[0])};
+  if (texts[1]) trailing[count++] = (trn_metadata){"x-identity", texts[1], strlen(texts[1])};
+  trailing[count] = (trn_metadata){.key = "x-echo-bin"};
+  trailing[count].value = trn_call_metadata(call, "x-echo-bin", &trailing[count].size);
+  count += trailing[count].value != NULL;
+  trn_call_finish(call, status, message, NULL, 0, trailing, count);
 }
 
 /* Echo: the message comes back, as it came. */

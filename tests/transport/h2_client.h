@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <nghttp2/nghttp2.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@ typedef struct h2_reply {
 
 typedef struct h2_client {
   int fd;
+  SSL *ssl; /* NULL: plain */
   nghttp2_session *session;
   h2_reply *replies[4096]; /* by (id - 1) / 2 */
   int goaways, settings;
@@ -133,11 +135,12 @@ static inline int client_socket(int port, int receive_buffer) {
   return fd;
 }
 
-static inline h2_client *client_connect(int port, bool auto_window, int receive_buffer) {
+static inline h2_client *client_on(int fd, SSL *ssl, bool auto_window) {
   h2_client *client = calloc(1, sizeof *client);
   nghttp2_session_callbacks *callbacks = NULL;
   nghttp2_option *option = NULL;
-  client->fd = client_socket(port, receive_buffer);
+  client->fd = fd;
+  client->ssl = ssl;
   client->reads = true;
   nghttp2_session_callbacks_new(&callbacks);
   nghttp2_session_callbacks_set_on_header_callback(callbacks, client_on_header);
@@ -155,6 +158,25 @@ static inline h2_client *client_connect(int port, bool auto_window, int receive_
   return client;
 }
 
+static inline h2_client *client_connect(int port, bool auto_window, int receive_buffer) {
+  return client_on(client_socket(port, receive_buffer), NULL, auto_window);
+}
+
+/* -1 and EAGAIN: not now; other results <= 0: the connection is lost. */
+static inline ssize_t client_put(h2_client *client, const uint8_t *data, size_t size) {
+  if (!client->ssl) return send(client->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+  int rc = SSL_write(client->ssl, data, (int)size), error = SSL_get_error(client->ssl, rc);
+  errno = error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE ? EAGAIN : EPIPE;
+  return rc > 0 ? rc : -1;
+}
+
+static inline ssize_t client_get(h2_client *client, uint8_t *data, size_t size) {
+  if (!client->ssl) return recv(client->fd, data, size, MSG_DONTWAIT);
+  int rc = SSL_read(client->ssl, data, (int)size), error = SSL_get_error(client->ssl, rc);
+  errno = error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE ? EAGAIN : EPIPE;
+  return rc > 0 ? rc : -1;
+}
+
 static inline void client_close(h2_client *client) {
   for (size_t i = 0; i < sizeof client->replies / sizeof *client->replies; i++) {
     if (!client->replies[i]) continue;
@@ -163,6 +185,7 @@ static inline void client_close(h2_client *client) {
     free(client->replies[i]);
   }
   nghttp2_session_del(client->session);
+  SSL_free(client->ssl);
   if (client->fd >= 0) close(client->fd);
   free(client);
 }
@@ -218,7 +241,7 @@ static inline void client_step(h2_client *client, int timeout_ms) {
   ssize_t size;
   while (!client->is_lost && (size = nghttp2_session_mem_send(client->session, &data)) > 0) {
     while (size > 0) {
-      ssize_t sent = send(client->fd, data, (size_t)size, MSG_NOSIGNAL | MSG_DONTWAIT);
+      ssize_t sent = client_put(client, data, (size_t)size);
       if (sent < 0 && errno == EAGAIN) {
         struct pollfd full = {.fd = client->fd, .events = POLLOUT};
         poll(&full, 1, 10);
@@ -232,9 +255,10 @@ static inline void client_step(h2_client *client, int timeout_ms) {
     }
   }
   struct pollfd ready = {.fd = client->fd, .events = POLLIN};
-  if (!client->reads || poll(&ready, 1, timeout_ms) <= 0) return;
+  bool is_pending = client->ssl && SSL_pending(client->ssl) > 0;
+  if (!client->reads || (!is_pending && poll(&ready, 1, timeout_ms) <= 0)) return;
   uint8_t buffer[65536];
-  ssize_t got = recv(client->fd, buffer, sizeof buffer, MSG_DONTWAIT);
+  ssize_t got = client_get(client, buffer, sizeof buffer);
   if (got == 0 || (got < 0 && errno != EAGAIN)) client->is_lost = true;
   if (got > 0 && nghttp2_session_mem_recv(client->session, buffer, (size_t)got) < 0) client->is_lost = true;
 }

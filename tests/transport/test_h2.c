@@ -280,18 +280,36 @@ static void a_deadline_sends_trailers_and_cancels(void **state) {
 static void many_deadlines_end_in_their_order(void **state) {
   fixture *f = *state;
   h2_client *client = client_connect(f->port, true, 0);
-  h2_reply *replies[100];
-  char timeouts[100][16];
-  for (int i = 0; i < 100; i++) {
-    snprintf(timeouts[i], sizeof timeouts[i], "%dm", 20 + (i * 37) % 100);
+  h2_reply *replies[60];
+  char timeouts[60][16];
+  int ended = 0, last = -1;
+  int64_t begin = client_now_ms();
+  for (int i = 0; i < 60; i++) { /* 30 ms, 40 ms ... in a scrambled order; every third call does not wait for it */
+    snprintf(timeouts[i], sizeof timeouts[i], "%dm", 30 + (i * 37) % 60 * 10);
     nghttp2_nv extra = client_nv("grpc-timeout", timeouts[i]);
     replies[i] = client_call(client, i % 3 ? "/t.Test/Hang" : "/t.Test/Echo", &extra, 1);
     client_message(client, replies[i], "x", 1, true);
   }
-  for (int i = 0; i < 100; i++) {
-    client_finish(client, replies[i]);
-    expect(replies[i], i % 3 ? TRN_DEADLINE_EXCEEDED : TRN_OK, "");
+  for (int64_t until = client_now_ms() + 10000; ended < 60 && client_now_ms() < until;) {
+    bool was_closed[60];
+    int earliest = 1000, latest = -1;
+    for (int i = 0; i < 60; i++) was_closed[i] = replies[i]->is_closed;
+    client_step(client, 5);
+    for (int i = 0; i < 60; i++) {
+      if (was_closed[i] || !replies[i]->is_closed) continue;
+      ended++;
+      expect(replies[i], i % 3 ? TRN_DEADLINE_EXCEEDED : TRN_OK, "");
+      if (i % 3 == 0) continue;
+      int timeout = atoi(timeouts[i]);
+      assert_in_range(client_now_ms() - begin, timeout - 5, timeout + 400);
+      if (timeout < earliest) earliest = timeout;
+      if (timeout > latest) latest = timeout;
+    }
+    if (latest < 0) continue;
+    assert_true(earliest > last);
+    last = latest;
   }
+  assert_int_equal(ended, 60);
   client_close(client);
 }
 
@@ -408,6 +426,49 @@ static void a_frontend_that_does_not_pull_closes_the_window(void **state) {
   client_close(client);
 }
 
+static void unread_bytes_of_a_connection_are_bounded(void **state) {
+  fixture *f = *state;
+  h2_client *client = client_connect(f->port, true, 0);
+  uint8_t *bulk = calloc(1, 3u << 20);
+  h2_reply *deaf[40];
+  size_t sent = 0;
+  for (int i = 0; i < 40; i++) {
+    deaf[i] = client_call(client, "/t.Test/Deaf", NULL, 0);
+    client_message(client, deaf[i], bulk, 3u << 20, false);
+  }
+  client_run(client, 500);
+  for (int i = 0; i < 40; i++) sent += deaf[i]->out_at;
+  assert_in_range(sent, 32u << 20, 41u << 20); /* 40 streams with a window of 2 MiB each, but 32 + 8 MiB for all */
+  for (int i = 0; i < 38; i++) client_cancel(client, deaf[i], NGHTTP2_CANCEL);
+  expect(ask(client, "/t.Test/Echo", NULL, 0, bulk, 3u << 20), 0, ""); /* the window came back */
+  free(bulk);
+  client_close(client);
+}
+
+static void pulling_opens_the_window(void **state) {
+  fixture *f = *state;
+  h2_client *client = client_connect(f->port, true, 0);
+  uint8_t *bulk = calloc(1, 1u << 20);
+  h2_reply *reply = client_call(client, "/t.Test/HoldBidi", NULL, 0);
+  for (int i = 0; i < 8; i++) client_message(client, reply, bulk, 1u << 20, i == 7);
+  for (int i = 1; i <= 8; i++) {
+    int64_t until = client_now_ms() + 5000;
+    while (atomic_load(&f->service.messages) < i && client_now_ms() < until) client_step(client, 5);
+    client_run(client, 10);
+    assert_int_equal(atomic_load(&f->service.messages), i);
+    assert_true(reply->out_at <= (size_t)i * ((1u << 20) + 5) + (2u << 20)); /* what was pulled, and a window */
+    trn_call *held = atomic_exchange(&f->service.held, NULL);
+    assert_non_null(held);
+    trn_call_recv(held);
+    trn_call_unref(held);
+  }
+  client_finish(client, reply);
+  expect(reply, 0, "");
+  assert_int_equal(atomic_load(&f->service.message_bytes), 8 << 20);
+  free(bulk);
+  client_close(client);
+}
+
 static void a_held_call_is_pulled_and_answered_from_another_thread(void **state) {
   fixture *f = *state;
   h2_client *client = client_connect(f->port, true, 0);
@@ -486,6 +547,8 @@ int main(void) {
       CASE(a_slow_reader_stops_the_sender),
       CASE(a_reader_that_leaves_its_socket_full_stops_the_sender),
       CASE(a_frontend_that_does_not_pull_closes_the_window),
+      CASE(unread_bytes_of_a_connection_are_bounded),
+      CASE(pulling_opens_the_window),
       CASE(a_held_call_is_pulled_and_answered_from_another_thread),
       CASE(trailers_shrink_to_what_the_client_takes),
   };

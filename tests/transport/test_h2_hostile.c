@@ -1,6 +1,8 @@
 /* The bundled server with clients that do not keep to the rules, and its start and stop. */
 #include "h2_fixture.h"
 
+#include <sys/resource.h>
+
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /* A raw connection that has sent the preface and its SETTINGS. */
@@ -96,6 +98,31 @@ static void connections_over_the_limit_are_closed(void **state) {
   trn_server_stop(f.server, 1000);
   assert_true(service_is_clean(&f.service));
   trn_routes_destroy(f.routes);
+}
+
+static void accepting_goes_on_after_descriptors_ran_out(void **state) {
+  fixture *f = *state;
+  struct rlimit old, few;
+  int fds[256], count = 0;
+  expect_alive(f);
+  int waiting = client_socket(f->port, 0); /* made now, since the limit is the client's too */
+  close(waiting);
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+  few = old;
+  few.rlim_cur = 200;
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+  waiting = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  while (count < 256 && (fds[count] = dup(0)) >= 0) count++;
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)f->port)};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  assert_int_equal(connect(waiting, (struct sockaddr *)&address, sizeof address), 0);
+  sleep_ms(250); /* several vain tries */
+  while (count) close(fds[--count]);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+  h2_client *client = client_on(waiting, NULL, true);
+  expect(ask(client, "/t.Test/Echo", NULL, 0, "x", 1), 0, "");
+  client_close(client);
+  expect_alive(f);
 }
 
 /* ---- headers ---- */
@@ -321,6 +348,26 @@ static void stop_waits_for_running_calls_and_takes_no_new_ones(void **state) {
   client_close(idle);
 }
 
+static void a_call_on_its_way_when_the_stop_begins_is_served(void **state) {
+  fixture *f = *state;
+  h2_client *client = client_connect(f->port, true, 0);
+  client_run(client, 30);
+  client->reads = false; /* has not seen the first GOAWAY when it sends */
+  stopping stopping = {.server = f->server};
+  f->server = NULL;
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, run_stop, &stopping), 0);
+  sleep_ms(50);
+  h2_reply *reply = client_call(client, "/t.Test/Echo", NULL, 0);
+  client_message(client, reply, "x", 1, true);
+  client_step(client, 0);
+  client->reads = true;
+  client_finish(client, reply);
+  expect(reply, 0, "");
+  pthread_join(thread, NULL);
+  client_close(client);
+}
+
 static void a_call_held_by_the_frontend_outlives_the_server(void **state) {
   fixture *f = *state;
   h2_client *client = client_connect(f->port, true, 0);
@@ -368,6 +415,7 @@ int main(void) {
       CASE(endless_continuations_end_the_connection),
       CASE(rapid_resets_end_the_connection_or_are_survived),
       cmocka_unit_test(connections_over_the_limit_are_closed),
+      CASE(accepting_goes_on_after_descriptors_ran_out),
       CASE(a_huge_header_is_refused_and_the_connection_lives),
       CASE(too_many_binary_values_are_refused),
       CASE(a_message_over_the_limit_is_refused_at_its_prefix),
@@ -377,6 +425,7 @@ int main(void) {
       CASE(a_server_that_cannot_start_says_why),
       CASE(stop_cancels_what_outlives_the_grace),
       CASE(stop_waits_for_running_calls_and_takes_no_new_ones),
+      CASE(a_call_on_its_way_when_the_stop_begins_is_served),
       CASE(a_call_held_by_the_frontend_outlives_the_server),
       CASE(a_frozen_client_does_not_hold_up_the_stop),
   };

@@ -156,10 +156,8 @@ static void write_out(h2_conn *conn) {
     }
   }
   conn->wants_write = result == IO_WAIT;
-  /* Between the two GOAWAYs calls that were on their way still come. */
-  bool may_end = !conn->is_leaving || conn->is_goaway_final;
-  bool is_over = may_end && result == IO_DONE && !nghttp2_session_want_read(conn->session) &&
-                 !nghttp2_session_want_write(conn->session);
+  bool is_over =
+      result == IO_DONE && !nghttp2_session_want_read(conn->session) && !nghttp2_session_want_write(conn->session);
   if (result == IO_LOST || is_over) {
     trn__h2_conn_close(conn);
   } else {

@@ -21,8 +21,9 @@
 
 #define TRN_H2_METADATA_ENTRIES_MAX 1024u       /* request headers, and entries of a response's metadata */
 #define TRN_H2_RESPONSE_HEADERS_MAX (64u << 10) /* bytes of response headers or trailers */
-#define TRN_H2_RESPONSE_BLOCK_MAX (256u << 10)  /* what nghttp2 may encode; above the line before, or calls would hang \
-                                                 */
+#define TRN_H2_RESPONSE_BLOCK_MAX                                                                                      \
+  (256u << 10) /* what nghttp2 may encode; above the line before, or calls would hang                                  \
+                */
 
 #define TRN_H2_HANDSHAKE_MS 10000u         /* TLS handshake and HTTP/2 preface */
 #define TRN_H2_KEEPALIVE_MS 60000u         /* silence on a connection that has calls, then a PING */

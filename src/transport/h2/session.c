@@ -9,9 +9,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
   h2_conn *conn = user;
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
   int32_t id = frame->hd.stream_id;
-  /* The announced limit binds a client only once it has acknowledged our SETTINGS. */
-  bool refused = conn->stream_count >= conn->loop->server->options.streams_max || conn->loop->stage >= H2_CANCEL;
-  h2_stream *stream = refused ? NULL : trn__h2_stream_create(conn, id);
+  /* nghttp2 itself refuses those over the limit of streams, also before the client has acknowledged our SETTINGS. */
+  h2_stream *stream = conn->loop->stage >= H2_CANCEL ? NULL : trn__h2_stream_create(conn, id);
   if (!stream || nghttp2_session_set_stream_user_data(session, id, stream) != 0) {
     if (stream) trn__h2_stream_closed(stream);
     return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM) == 0
