@@ -431,8 +431,49 @@ static void statements(void **state) {
        "(Command create_dataframe_view=(CreateDataFrameViewCommand input=" SELECT("1") " name='v' is_global replace))"},
       {"drop view if exists a.v", "(catalog drop_view=(DropView view_name='a.v' if_exists))"},
       {"clear cache", "(catalog clear_cache=(ClearCache))"},
-      {"truncate table t", "UNSUPPORTED_FEATURE not supported yet in SQL: TRUNCATE TABLE"},
+      {"truncate table t", "(catalog truncate_table=(TruncateTable table_name='t'))"},
+      {"use a.b", "(catalog set_current_database=(SetCurrentDatabase db_name='a.b'))"},
       {"grant select", "UNSUPPORTED_FEATURE not supported yet in SQL: GRANT select"},
+      {"create temporary view v (a, b comment 'x') comment 'y' as select 1, 2",
+       "(Command create_dataframe_view=(CreateDataFrameViewCommand input=(to_df input=" SELECT(
+           "1 2") " column_names=['a' 'b']) name='v'))"},
+      {"create temp view v (a int) using csv options (path 'x', header true)",
+       "(Command create_dataframe_view=(CreateDataFrameViewCommand input=(read data_source=(DataSource format='csv' "
+       "schema='a int' "
+       "options=[(OptionsEntry key='path' value='x') (OptionsEntry key='header' value='true')])) name='v'))"},
+      {"create view if not exists v (a comment 'x') as select  1",
+       "(Command trn_create_view=(TrnCreateView name='v' columns=[(TrnColumn name='a' nullable comment='x')] "
+       "query=" SELECT("1") " query_text='select  1' if_not_exists))"},
+      {"create table t (a int not null default 1 + 1, p string comment 'x') using parquet partitioned by (p) location "
+       "'/x'",
+       "(Command trn_create_table=(TrnCreateTable name='t' columns=[(TrnColumn name='a' type=(integer) default_text='1 "
+       "+ 1') (TrnColumn "
+       "name='p' type=(string) nullable comment='x')] provider='parquet' partition_by=[p] location='/x' create))"},
+      {"create or replace table t partitioned by (days(d), h int) tblproperties (a.b = 1) as select 1",
+       "(Command trn_create_table=(TrnCreateTable name='t' columns=[(TrnColumn name='h' type=(integer) nullable)] "
+       "partition_by=[(days d) h] "
+       "properties=[(TrnProperty key='a.b' value='1')] query=" SELECT("1") " query_text='select 1' create replace))"},
+      {"insert into t (a, b) values (1, 2)", "(Command trn_insert=(TrnInsert table='t' columns=['a' 'b'] "
+                                             "input=(trn_values rows=[(TrnExpressionList expressions=[1 2])])))"},
+      {"insert overwrite t partition (a = 1, b) if not exists (select 1)",
+       "(Command trn_insert=(TrnInsert table='t' overwrite partitions=[(TrnPartition column='a' value=1) (TrnPartition "
+       "column='b')] "
+       "if_not_exists input=" SELECT("1") "))"},
+      {"with c as (select 1) insert into t by name select 2",
+       "(Command trn_insert=(TrnInsert table='t' by_name input=(trn_with ctes=[(TrnCte name='c' relation=" SELECT(
+           "1") ")] input=" SELECT("2") ")))"},
+      {"delete from t x where a", "(Command trn_delete=(TrnDelete table='t' alias='x' condition=a))"},
+      {"update t set a.b = 1, c = d where e",
+       "(Command trn_update=(TrnUpdate table='t' columns=['a.b' 'c'] values=[1 d] condition=e))"},
+      {"alter table t add columns (b int comment 'x')", "(Command trn_alter_table=(TrnAlterTable name='t' action='add "
+                                                        "columns' columns=[(TrnColumn name='b' type=(integer) nullable "
+                                                        "comment='x')]))"},
+      {"alter table t rename to d.u", "(Command trn_alter_table=(TrnAlterTable name='t' action='rename' to='d.u'))"},
+      {"show tables in db like 'x*'", "(Command trn_show=(TrnShow what='tables' namespace='db' pattern='x*'))"},
+      {"show create table a.t", "(Command trn_show=(TrnShow what='create table' name='a.t'))"},
+      {"desc formatted t a", "(Command trn_describe=(TrnDescribe what='table' name='t' column='a' extended))"},
+      {"describe select 1", "(Command trn_describe=(TrnDescribe what='query' query=" SELECT("1") "))"},
+      {"explain extended select 1", "(Command trn_explain=(TrnExplain mode='extended' relation=" SELECT("1") "))"},
   };
   CHECK('q', cases);
 }
@@ -550,6 +591,14 @@ static void names_are_split_and_quoted(void **state) {
                    TRN_OK);
   assert_int_equal(count, 3);
   assert_string_equal(parts[2], "1");
+  static const trn_kv values[] = {{"t", "a.`b c`"}, {"0", "d"}};
+  spark_sql_options options = {.text_parameters = values, .text_parameter_count = 2};
+  const char *text = "identifier(:t || '.e').f + identifier(?)";
+  Spark__Connect__Expression *expr;
+  assert_int_equal(spark__sql_parse_expression(arena, text, strlen(text), &options, &expr, NULL), TRN_OK);
+  assert_string_equal(expr->unresolved_function->arguments[0]->unresolved_attribute->unparsed_identifier,
+                      "a.`b c`.e.f");
+  assert_string_equal(expr->unresolved_function->arguments[1]->unresolved_attribute->unparsed_identifier, "d");
   trn__arena_unref(arena);
 }
 

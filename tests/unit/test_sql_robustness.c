@@ -167,6 +167,14 @@ static void broken_texts_give_a_status(void **state) {
       "n in (c))",
       "create or replace global temp view v as select :a, ?, * except (b) from identifier('a.b') where x like any "
       "('a', 'b') escape '!'",
+      "create or replace table a.b (x int not null default 1 + 1, y array<string> comment 'c') using parquet options "
+      "(a.b 1, 'c' = 'd') "
+      "partitioned by (days(x), z string) clustered by (x) sorted by (y desc) into 4 buckets comment 'x' tblproperties "
+      "('k' = 'v') as select 1",
+      "with c as (select 1) insert overwrite table t partition (a = 1, b) if not exists (x, y) select * from c",
+      "alter table t add columns (a int after b, c string first) ; describe extended t partition (a = 1) a.b",
+      "explain extended update t as x set a = b + 1, c.d = 2 where identifier('a' || 'b') > 1",
+      "show table extended in db like 'x*' partition (a = 1)",
   };
   size_t parsed = 0, refused = 0;
   uint32_t seed = 42;

@@ -59,20 +59,46 @@ _Noreturn static void fail_inside(sql_parser *p, size_t start, trn_error *error)
   sql__fail(p, start, sql__last(p), condition_copy, sqlstate_copy, copies, count);
 }
 
+/* The text of a constant: a string, a parameter that is one, strings joined by ||. NULL: something else. */
+static const char *constant_text(sql_parser *p, const sql_expr *expr) {
+  if (expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL) {
+    bool string = expr->literal->literal_type_case == SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_STRING;
+    return string ? expr->literal->string : NULL;
+  }
+  if (expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_PARAMETER) {
+    for (size_t i = 0; i < p->options.text_parameter_count; i++) {
+      if (strcmp(p->options.text_parameters[i].key, expr->trn_parameter) == 0)
+        return p->options.text_parameters[i].value;
+    }
+    return NULL;
+  }
+  if (expr->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_FUNCTION) return NULL;
+  const Spark__Connect__Expression__UnresolvedFunction *function = expr->unresolved_function;
+  if (strcmp(function->function_name, "concat") != 0 || function->n_arguments != 2) return NULL;
+  const char *right = constant_text(p, function->arguments[1]), *left = NULL;
+  if (right != NULL) {
+    sql__enter(p, SQL_DEPTH_EXPRESSION); /* chains lean to the left */
+    left = constant_text(p, function->arguments[0]);
+    sql__leave(p, SQL_DEPTH_EXPRESSION);
+  }
+  if (left == NULL) return NULL;
+  char *text = trn__arena_printf(p->arena, "%s%s", left, right);
+  if (text == NULL) sql__fail_memory(p);
+  return text;
+}
+
 /* IDENTIFIER('a.b') */
 static void identifier_clause(sql_parser *p, sql_list *parts) {
   size_t start = p->at;
   p->at += 2;
-  if (!sql__is_string(p, p->at)) sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
-  size_t size;
-  char *text = sql__string(p, &size);
-  if (sql__kind(p) != SQL_RIGHT_PAREN) sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
-  sql__advance(p);
+  const char *text = constant_text(p, sql__expression(p));
+  sql__expect(p, SQL_RIGHT_PAREN);
+  if (text == NULL) sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
   char **items;
   size_t count;
   trn_error *error = NULL;
   sql__enter(p, SQL_DEPTH_QUERY); /* the text may hold another clause */
-  trn_status status = sql__parse_nested_path(p, text, size, &items, &count, &error);
+  trn_status status = sql__parse_nested_path(p, text, strlen(text), &items, &count, &error);
   sql__leave(p, SQL_DEPTH_QUERY);
   if (status == TRN_RESOURCE_EXHAUSTED) {
     p->status = status;
@@ -207,12 +233,12 @@ static bool stops_alias(sql_kind kind, bool table) {
   case KW_EXCEPT:
   case KW_SETMINUS:
   case KW_FOR: return true;
+  case KW_SELECT:
+  case KW_INSERT: return true;
   case KW_FROM: return !table;
   case KW_PIVOT:
   case KW_UNPIVOT:
   case KW_TABLESAMPLE:
-  case KW_SELECT:
-  case KW_INSERT:
   case KW_MAP:
   case KW_REDUCE:
   case KW_SET:

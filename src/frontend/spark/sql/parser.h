@@ -197,6 +197,23 @@ void sql__window_clause(sql_parser *p, sql_list *windows);
 void sql__group_by(sql_parser *p, Spark__Connect__TrnSelect *select); /* behind GROUP BY */
 bool sql__starts_query(const sql_parser *p, size_t index);
 
+/* Goes on with a query behind its WITH (`ctes`, may be NULL), whose first token is `start`. */
+sql_relation *sql__query_behind(sql_parser *p, sql_relation *ctes, size_t start);
+sql_relation *sql__with(sql_parser *p); /* at WITH; input is not set yet */
+
+/* ---- ddl.c, dml.c, show.c: false when the statement is not one of theirs; then nothing was read ---- */
+bool sql__create(sql_parser *p, Spark__Connect__Command *command);
+bool sql__dml(sql_parser *p, sql_relation *ctes, Spark__Connect__Command *command);
+bool sql__alter(sql_parser *p, Spark__Connect__Command *command);
+bool sql__show(sql_parser *p, Spark__Connect__Command *command);
+void sql__describe(sql_parser *p, Spark__Connect__Command *command);
+void sql__explain(sql_parser *p, Spark__Connect__Command *command);
+void sql__properties(sql_parser *p, sql_list *list, bool expressions);
+void sql__partitions(sql_parser *p, sql_list *list);
+bool sql__if_not_exists(sql_parser *p);
+char *sql__string_text(sql_parser *p);
+char *sql__text_between(sql_parser *p, size_t first, size_t last);
+
 /* ---- statement.c ---- */
 void sql__statement(sql_parser *p, spark_sql_statement *out);
 

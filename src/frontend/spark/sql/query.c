@@ -66,7 +66,7 @@ static void cte(sql_parser *p, sql_list *ctes, bool recursive) {
   sql__push(p, ctes, out);
 }
 
-static sql_relation *with(sql_parser *p) {
+sql_relation *sql__with(sql_parser *p) {
   size_t start = p->at;
   Spark__Connect__TrnWith *message = SQL_NEW(p, Spark__Connect__TrnWith, spark__connect__trn_with);
   sql_list ctes = {0};
@@ -153,7 +153,14 @@ static sql_relation *from_statement(sql_parser *p) {
   sql_kind kind = sql__kind(p);
   if (kind == KW_MAP || kind == KW_REDUCE) sql__fail_unimplemented(p, p->at, "TRANSFORM");
   if (kind == KW_INSERT) sql__fail_unimplemented(p, p->at, "INSERT");
-  return kind == KW_SELECT ? sql__select(p, from, SQL_SELECT_BEHIND_FROM) : from;
+  if (kind != KW_SELECT) return from;
+  size_t start = p->at;
+  sql_relation *out = sql__select(p, from, SQL_SELECT_BEHIND_FROM);
+  while (sql__kind(p) == KW_SELECT) { /* FROM t SELECT a SELECT b: both, one after the other */
+    sql_relation *more = sql__select(p, from, SQL_SELECT_BEHIND_FROM);
+    out = sql__set_operation(p, out, more, KW_UNION, true, start);
+  }
+  return out;
 }
 
 static sql_relation *table(sql_parser *p) {
@@ -292,23 +299,23 @@ sql_relation *sql__organization(sql_parser *p, sql_relation *relation, size_t st
   return limit(p, relation, start);
 }
 
+sql_relation *sql__query_behind(sql_parser *p, sql_relation *ctes, size_t start) {
+  size_t body = p->at;
+  sql_relation *relation = query_term(p);
+  relation = sql__organization(p, relation, body);
+  if (ctes == NULL) return relation;
+  const sql_token *last = &p->tokens[sql__last(p)];
+  ctes->trn_with->input = relation;
+  ctes->common->trn_position->start = (int32_t)p->tokens[start].start;
+  ctes->common->trn_position->stop = (int32_t)(last->start + last->size) - 1;
+  return ctes;
+}
+
 sql_relation *sql__query(sql_parser *p) {
   sql__enter(p, SQL_DEPTH_QUERY);
   size_t start = p->at;
-  sql_relation *ctes = sql__kind(p) == KW_WITH ? with(p) : NULL;
-  size_t body = p->at;
-  if (ctes != NULL && (sql__kind(p) == KW_INSERT || sql__kind(p) == KW_MERGE || sql__kind(p) == KW_UPDATE ||
-                       sql__kind(p) == KW_DELETE)) {
-    sql__fail_unimplemented(p, body, "WITH before INSERT, UPDATE, DELETE, MERGE");
-  }
-  sql_relation *relation = query_term(p);
-  relation = sql__organization(p, relation, body);
-  if (ctes != NULL) {
-    ctes->trn_with->input = relation;
-    ctes->common->trn_position->start = (int32_t)p->tokens[start].start;
-    ctes->common->trn_position->stop = (int32_t)(p->tokens[sql__last(p)].start + p->tokens[sql__last(p)].size) - 1;
-    relation = ctes;
-  }
+  sql_relation *ctes = sql__kind(p) == KW_WITH ? sql__with(p) : NULL;
+  sql_relation *relation = sql__query_behind(p, ctes, start);
   sql__leave(p, SQL_DEPTH_QUERY);
   return relation;
 }

@@ -27,6 +27,17 @@
  *    expressions), 5 GROUPING SETS (also what a mixture or (a, b) inside ROLLUP expands to; group_by is then what
  *    stood before the sets, possibly nothing). trn_lateral_view, trn_pivot, trn_unpivot are relations.
  *  - DISTRIBUTE BY is repartition_by_expression; SORT BY is trn_order_by without is_global; CLUSTER BY is both.
+ *    ORDER BY ALL: trn_order_by.all, and one item whose direction counts.
+ *  - TABLESAMPLE (n ROWS) is trn_limit. FROM t SELECT a SELECT b is a UNION ALL over one shared FROM message.
+ *  - |> WHERE is filter, SELECT and EXTEND and DROP are trn_select (EXTEND: SELECT *, x; DROP: SELECT * EXCEPT (x)),
+ * SET is with_columns, AGGREGATE is trn_select with the keys first in the list, AS is subquery_alias.
+ *  - Commands. CREATE TEMPORARY VIEW is create_dataframe_view: with column names over to_df, with USING over a read.
+ *    trn_create_table, trn_create_view, trn_insert, trn_delete, trn_update, trn_alter_table (alter.c lists its
+ * actions), trn_show (what: "tables", "create table", ... as in show.c), trn_describe (what: "table", "query",
+ * "function", "database"), trn_explain. An optional text that was not there is "". DROP, USE, CACHE, CLEAR CACHE,
+ * REFRESH, TRUNCATE, CREATE DATABASE are catalog messages; a USE's name may start with a catalog.
+ *  - What the parser leaves to others: the values inside DATE '...' and INTERVAL texts, lengths of VALUES rows,
+ * variables like ${x} (to be replaced in the text before), everything that needs names.
  *  - Positions: 0-based byte offsets, inclusive, of the text that Spark's origin of the expression covers. */
 #ifndef TRN_SPARK_SQL_H
 #define TRN_SPARK_SQL_H
@@ -38,6 +49,10 @@ typedef struct spark_sql_options {
   bool double_quoted_identifiers; /* spark.sql.ansi.doubleQuotedIdentifiers together with spark.sql.ansi.enabled */
   bool legacy_setops_precedence;  /* spark.sql.legacy.setopsPrecedence.enabled */
   bool exponent_as_decimal;       /* spark.sql.legacy.exponentLiteralAsDecimal.enabled */
+  /* The parameters that are strings, for IDENTIFIER(:name): key is the name, or the index from 0 as digits. Borrowed.
+   */
+  const trn_kv *text_parameters;
+  size_t text_parameter_count;
 } spark_sql_options;
 
 typedef enum spark_sql_kind {

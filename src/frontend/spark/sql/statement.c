@@ -26,34 +26,7 @@ static sql_relation *catalog(sql_parser *p, size_t start, Spark__Connect__Catalo
   return relation;
 }
 
-/* ---- views ---- */
-
-/* CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW v AS query, at CREATE */
-static bool create_temp_view(sql_parser *p, spark_sql_statement *out) {
-  size_t at = p->at;
-  Spark__Connect__CreateDataFrameViewCommand *view =
-      SQL_NEW(p, Spark__Connect__CreateDataFrameViewCommand, spark__connect__create_data_frame_view_command);
-  sql__advance(p);
-  view->replace = sql__accept2(p, KW_OR, KW_REPLACE);
-  view->is_global = sql__accept(p, KW_GLOBAL);
-  if (!sql__accept2(p, KW_TEMPORARY, KW_VIEW)) {
-    p->at = at;
-    return false;
-  }
-  if (sql__kind(p) == KW_IF && sql__ahead(p, 1) == KW_NOT)
-    sql__fail_unimplemented(p, at, "CREATE TEMPORARY VIEW IF NOT EXISTS");
-  view->name = sql__path_text(p);
-  if (sql__kind(p) == KW_USING || sql__kind(p) == SQL_LEFT_PAREN || sql__kind(p) == KW_COMMENT ||
-      sql__kind(p) == KW_TBLPROPERTIES || sql__kind(p) == KW_DEFAULT) {
-    sql__fail_unimplemented(p, p->at, "CREATE TEMPORARY VIEW with columns, properties or USING");
-  }
-  sql__expect(p, KW_AS);
-  view->input = sql__query(p);
-  out->command = SQL_NEW(p, Spark__Connect__Command, spark__connect__command);
-  out->command->command_type_case = SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW;
-  out->command->create_dataframe_view = view;
-  return true;
-}
+/* ---- views, tables ---- */
 
 static sql_relation *drop_view(sql_parser *p, size_t start) {
   Spark__Connect__DropView *drop = SQL_NEW(p, Spark__Connect__DropView, spark__connect__drop_view);
@@ -123,6 +96,16 @@ static sql_relation *on_table(sql_parser *p, size_t start, Spark__Connect__Catal
     message->cache_table = SQL_NEW(p, Spark__Connect__CacheTable, spark__connect__cache_table);
     message->cache_table->table_name = name;
   }
+  return relation;
+}
+
+static sql_relation *truncate(sql_parser *p, size_t start) {
+  Spark__Connect__Catalog *message;
+  char *name = sql__path_text(p);
+  if (sql__kind(p) == KW_PARTITION) sql__fail_unimplemented(p, p->at, "TRUNCATE TABLE of a partition");
+  sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_TRUNCATE_TABLE, &message);
+  message->truncate_table = SQL_NEW(p, Spark__Connect__TruncateTable, spark__connect__truncate_table);
+  message->truncate_table->table_name = name;
   return relation;
 }
 
@@ -268,7 +251,6 @@ static const char *const refused[] = {
     "TRUNCATE TABLE",
     "UNLOCK",
     "UPDATE",
-    "USE",
 };
 
 static void refuse(sql_parser *p) {
@@ -319,14 +301,19 @@ static const struct {
     {"REFRESH TABLE", 2, refresh},
     {"CACHE TABLE", 2, cache},
     {"CLEAR CACHE", 2, clear_cache},
+    {"TRUNCATE TABLE", 2, truncate},
     {"USE DATABASE", 2, use_database},
     {"USE SCHEMA", 2, use_database},
     {"USE NAMESPACE", 2, use_database},
+    {"USE", 1, use_database},
 };
 
 static bool catalog_statement(sql_parser *p, spark_sql_statement *out) {
   for (size_t i = 0; i < sizeof(catalog_statements) / sizeof(catalog_statements[0]); i++) {
-    if (!at_words(p, catalog_statements[i].words)) continue;
+    sql_kind behind = sql__ahead(p, catalog_statements[i].count);
+    if (!at_words(p, catalog_statements[i].words) || behind == SQL_DOT) continue;
+    if (catalog_statements[i].rule == use_database && (behind == SQL_END || behind == SQL_SEMICOLON))
+      continue; /* USE schema */
     size_t start = p->at;
     p->at += catalog_statements[i].count;
     out->relation = catalog_statements[i].rule(p, start);
@@ -342,9 +329,49 @@ static bool starts_statement(sql_kind kind) {
          kind == KW_EXPLAIN || kind == KW_USE;
 }
 
+static bool command_statement(sql_parser *p, spark_sql_statement *out) {
+  Spark__Connect__Command *command = SQL_NEW(p, Spark__Connect__Command, spark__connect__command);
+  sql_kind next = sql__ahead(p, 1);
+  bool more = next != SQL_END && next != SQL_SEMICOLON, done = more;
+  switch ((int)sql__kind(p)) {
+  case KW_CREATE:
+  case KW_REPLACE: done = sql__create(p, command); break;
+  case KW_ALTER: done = sql__alter(p, command); break;
+  case KW_SHOW: done = sql__show(p, command); break;
+  case KW_DESC:
+  case KW_DESCRIBE:
+    if (more) sql__describe(p, command);
+    break;
+  case KW_EXPLAIN:
+    if (more) sql__explain(p, command);
+    break;
+  default: done = sql__dml(p, NULL, command);
+  }
+  if (done) out->command = command;
+  return done;
+}
+
+/* WITH before a query or INSERT */
+static void with_statement(sql_parser *p, spark_sql_statement *out) {
+  size_t start = p->at;
+  sql__enter(p, SQL_DEPTH_QUERY);
+  sql_relation *ctes = sql__with(p);
+  Spark__Connect__Command *command = SQL_NEW(p, Spark__Connect__Command, spark__connect__command);
+  if (sql__dml(p, ctes, command)) {
+    out->kind = SPARK_SQL_COMMAND;
+    out->command = command;
+  } else {
+    out->kind = SPARK_SQL_QUERY;
+    out->relation = sql__query_behind(p, ctes, start);
+  }
+  sql__leave(p, SQL_DEPTH_QUERY);
+}
+
 void sql__statement(sql_parser *p, spark_sql_statement *out) {
   sql_kind kind = sql__kind(p);
-  if (kind == SQL_LEFT_PAREN || sql__starts_query(p, p->at)) {
+  if (kind == KW_WITH && sql__starts_query(p, p->at)) {
+    with_statement(p, out);
+  } else if (kind == SQL_LEFT_PAREN || sql__starts_query(p, p->at)) {
     out->kind = SPARK_SQL_QUERY;
     out->relation = sql__query(p);
   } else if (kind == KW_SET) {
@@ -353,8 +380,7 @@ void sql__statement(sql_parser *p, spark_sql_statement *out) {
     reset(p, out);
   } else {
     out->kind = SPARK_SQL_COMMAND;
-    if (kind == KW_CREATE && create_temp_view(p, out)) return;
-    if (catalog_statement(p, out)) return;
+    if (command_statement(p, out) || catalog_statement(p, out)) return;
     refuse(p);
     if (starts_statement(kind)) sql__advance(p); /* then what follows is wrong */
     sql__fail_syntax(p);
