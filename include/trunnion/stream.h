@@ -46,7 +46,8 @@ TRN_API trn_stream *trn_stream_ref(trn_stream *stream);
 TRN_API void trn_stream_unref(trn_stream *stream);
 TRN_API trn_status trn_stream_schema(trn_stream *stream, struct ArrowSchema *out, trn_error **error);
 TRN_API trn_status trn_stream_schema_ipc(trn_stream *stream, trn_slice *out, trn_error **error);
-/** One pull at a time: FAILED_PRECONDITION while another is outstanding. Not OK: no callback. */
+/** One pull at a time: FAILED_PRECONDITION while another is outstanding. Not OK: no callback. After cancel: CANCELLED;
+ *  after a pull that failed: its status. A pull from inside a completion is answered after that completion returned. */
 TRN_API trn_status trn_stream_next_array(trn_stream *stream, trn_array_done done, void *user, trn_error **error);
 TRN_API trn_status trn_stream_next_ipc(trn_stream *stream, size_t bytes_max, trn_ipc_done done, void *user,
                                        trn_error **error);

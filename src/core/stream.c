@@ -26,6 +26,7 @@ struct trn_stream {
   void *self;
   bool is_adapted; /* next_ipc is ours */
   atomic_bool is_pulling, is_cancelled;
+  atomic_int failed; /* the status of a failed pull: rows may be missing, so none may follow as if nothing were */
 
   /* of the pull that is outstanding */
   trn_array_done array_done;
@@ -158,6 +159,7 @@ static void call_done(trn_stream *stream, completion *c) {
   void *user = stream->user;
   trn_array_done array_done = stream->array_done;
   trn_ipc_done ipc_done = stream->ipc_done;
+  if (c->status) atomic_store(&stream->failed, (int)c->status);
   atomic_store(&stream->is_pulling, false); /* from here on the next pull may overwrite them */
   if (c->is_ipc)
     ipc_done(user, c->status, c->error, &c->item.piece);
@@ -214,6 +216,8 @@ static void on_ipc(void *user, trn_status status, const trn_error *error, trn_ip
 
 static trn_status pull_begin(trn_stream *stream, trn_error **error) {
   if (atomic_load(&stream->is_cancelled)) return trn_error_set(error, TRN_CANCELLED, NULL, "the stream was cancelled");
+  trn_status failed = (trn_status)atomic_load(&stream->failed);
+  if (failed) return trn_error_set(error, failed, NULL, "the stream has failed before");
   if (atomic_exchange(&stream->is_pulling, true))
     return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "a pull of this stream is outstanding");
   atomic_fetch_add_explicit(&stream->refs, 1, memory_order_relaxed);

@@ -562,16 +562,18 @@ static void array_streams_give_ipc_cut_by_rows(void **state) {
   assert_true(puller_wait(&p, 10000));
   assert_int_equal(p.piece.rows, 5000);
   piece_check(&p.piece, 100);
-  /* Failure and end pass. */
-  assert_int_equal(puller_start_ipc(&p, stream, 0), TRN_OK);
-  m.array_done(m.user, TRN_DATA_LOSS, NULL, &(struct ArrowArray){0});
-  assert_true(puller_wait(&p, 10000));
-  assert_int_equal(p.status, TRN_DATA_LOSS);
+  /* The end passes; so does a failure, and it is the last thing that comes. */
   assert_int_equal(puller_start_ipc(&p, stream, 0), TRN_OK);
   m.array_done(m.user, TRN_OK, NULL, &(struct ArrowArray){0});
   assert_true(puller_wait(&p, 10000));
   assert_int_equal(p.status, TRN_OK);
   assert_null(p.piece.release);
+  assert_int_equal(puller_start_ipc(&p, stream, 0), TRN_OK);
+  m.array_done(m.user, TRN_DATA_LOSS, NULL, &(struct ArrowArray){0});
+  assert_true(puller_wait(&p, 10000));
+  assert_int_equal(p.status, TRN_DATA_LOSS);
+  assert_int_equal(puller_start_ipc(&p, stream, 0), TRN_DATA_LOSS);
+  assert_int_equal(puller_start_array(&p, stream), TRN_DATA_LOSS);
   trn_stream_unref(stream);
   assert_int_equal(m.destroyed, 1);
   puller_finish(&p);
