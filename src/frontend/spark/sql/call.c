@@ -55,7 +55,7 @@ static Spark__Connect__Expression__Window__WindowFrame__FrameBoundary *frame_bou
   bound->value = sql__expression(p);
   if (bound->value->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_ATTRIBUTE) {
     trn_kv param = {"msg", "Frame bound value must be a literal."};
-    sql__fail(p, start, p->at, "_LEGACY_ERROR_TEMP_0064", NULL, &param, 1);
+    sql__refuse(p, start, p->at, "_LEGACY_ERROR_TEMP_0064", NULL, &param, 1);
   }
   if (sql__accept(p, KW_PRECEDING)) {
     bound->value = negated_bound(p, bound->value, start);
@@ -365,7 +365,7 @@ static sql_expr *datetime_call(sql_parser *p, size_t start) {
     trn_kv params[] = {{"functionName", trn__arena_printf(p->arena, "`%s`", sql__token_text(p, start))},
                        {"parameter", "`unit`"},
                        {"invalidValue", sql__token_text(p, at)}};
-    sql__fail(p, start, p->tokens[start + 1].match, "INVALID_PARAMETER_VALUE.DATETIME_UNIT", "22023", params, 3);
+    sql__refuse(p, start, p->tokens[start + 1].match, "INVALID_PARAMETER_VALUE.DATETIME_UNIT", "22023", params, 3);
   }
   sql__advance(p);
   sql__push(p, &arguments, sql__string_literal(p, unit, strlen(unit), at));
@@ -387,7 +387,7 @@ bool sql__at_special_call(const sql_parser *p) {
   size_t open = p->at + 1;
   switch ((int)sql__kind(p)) {
   case KW_CAST:
-  case KW_TRY_CAST: return true;
+  case KW_TRY_CAST: return sql__ahead(p, 2) != SQL_RIGHT_PAREN;
   case KW_STRUCT: return true;
   case KW_EXISTS: return p->tokens[open].opens_query;
   case KW_EXTRACT: return sql__ahead(p, 3) == KW_FROM;

@@ -331,7 +331,7 @@ static void create_temp_view(sql_parser *p, Spark__Connect__CreateDataFrameViewC
     trn_kv params[] = {{"objectType", "VIEW"},
                        {"objectName", trn__arena_printf(p->arena, "`%s`", (char *)name.items[name.count - 1])},
                        {"qualifier", trn__arena_printf(p->arena, "`%s`", sql__join_path(p, &qualifier))}};
-    sql__fail(p, start, sql__last(p), "INVALID_TEMP_OBJ_QUALIFIER", "42602", params, 3);
+    sql__refuse(p, start, sql__last(p), "INVALID_TEMP_OBJ_QUALIFIER", "42602", params, 3);
   }
   view->name = sql__join_path(p, &name);
   char *schema = typed_columns(p);

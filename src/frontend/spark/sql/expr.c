@@ -226,9 +226,10 @@ static sql_expr *in(sql_parser *p, const sql_operand *left) {
   sql__expect(p, SQL_LEFT_PAREN);
   if (sql__kind(p) == SQL_RIGHT_PAREN) {
     size_t first = p->at - (sql__kind_at(p, p->at - 3) == KW_NOT ? 3 : 2);
-    sql__fail(p, first, p->at, "INVALID_SQL_SYNTAX.EMPTY_IN_PREDICATE", "42000", NULL, 0);
+    sql__refuse(p, first, p->at, "INVALID_SQL_SYNTAX.EMPTY_IN_PREDICATE", "42000", NULL, 0);
+  } else {
+    sql__expressions(p, &values);
   }
-  sql__expressions(p, &values);
   sql__expect(p, SQL_RIGHT_PAREN);
   return sql__function(p, "in", &values, left->start, sql__last(p));
 }
@@ -240,7 +241,9 @@ static sql_expr *like_quantified(sql_parser *p, const sql_operand *left, const c
   p->at += 2;
   if (sql__kind(p) == SQL_RIGHT_PAREN) {
     trn_kv param = {"msg", "Expected something between '(' and ')'."};
-    sql__fail(p, left->start, quantifier, "_LEGACY_ERROR_TEMP_0064", NULL, &param, 1);
+    sql__refuse(p, left->start, quantifier, "_LEGACY_ERROR_TEMP_0064", NULL, &param, 1);
+    sql__advance(p);
+    return left->expr;
   }
   sql__expressions(p, &patterns);
   sql__expect(p, SQL_RIGHT_PAREN);
@@ -266,7 +269,7 @@ static sql_expr *like(sql_parser *p, const sql_operand *left, const char *name, 
     char *text = sql__string(p, &size);
     if (size != 1) {
       trn_kv param = {"sqlExpr", text};
-      sql__fail(p, left->start, sql__last(p), "INVALID_ESCAPE_CHAR", "42604", &param, 1);
+      sql__refuse(p, left->start, sql__last(p), "INVALID_ESCAPE_CHAR", "42604", &param, 1);
     }
     sql__push(p, &arguments, sql__string_literal(p, text, size, start));
   }

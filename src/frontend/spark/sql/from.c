@@ -29,9 +29,9 @@ sql_relation *sql__table_alias(sql_parser *p, sql_relation *input, size_t start)
   return out;
 }
 
-_Noreturn static void fail_sample(sql_parser *p, size_t start, const char *message) {
+static void refuse_sample(sql_parser *p, size_t start, const char *message) {
   trn_kv param = {"msg", message};
-  sql__fail(p, start, sql__last(p), "_LEGACY_ERROR_TEMP_0064", NULL, &param, 1);
+  sql__refuse(p, start, sql__last(p), "_LEGACY_ERROR_TEMP_0064", NULL, &param, 1);
 }
 
 static sql_relation *sample_fraction(sql_parser *p, sql_relation *input, double fraction, size_t start) {
@@ -75,7 +75,7 @@ static sql_relation *sample_bucket(sql_parser *p, sql_relation *input, size_t st
   double denominator = sql__integer_value(p);
   if (sql__kind(p) == KW_ON) sql__fail_unimplemented(p, p->at, "TABLESAMPLE(BUCKET x OUT OF y ON column)");
   double fraction = denominator > 0 ? numerator / denominator : -1;
-  if (fraction < 0 || fraction > 1) fail_sample(p, start, "Sampling fraction must be on interval [0, 1]");
+  if (fraction < 0 || fraction > 1) refuse_sample(p, start, "Sampling fraction must be on interval [0, 1]");
   return sample_fraction(p, input, fraction, start);
 }
 
@@ -83,11 +83,15 @@ sql_relation *sql__sample(sql_parser *p, sql_relation *input, size_t start) {
   sql__advance(p);
   sql__expect(p, SQL_LEFT_PAREN);
   sql_relation *out;
-  if (sql__kind(p) == SQL_RIGHT_PAREN) sql__fail(p, sql__last(p) - 1, p->at, "_LEGACY_ERROR_TEMP_0014", NULL, NULL, 0);
+  if (sql__kind(p) == SQL_RIGHT_PAREN) {
+    sql__refuse(p, sql__last(p) - 1, p->at, "_LEGACY_ERROR_TEMP_0014", NULL, NULL, 0);
+    sql__advance(p);
+    return input;
+  }
   if (at_percent(p)) {
     double fraction = number_value(p) / 100;
     sql__advance(p);
-    if (!(fraction >= 0 && fraction <= 1)) fail_sample(p, start, "Sampling fraction must be on interval [0, 1]");
+    if (!(fraction >= 0 && fraction <= 1)) refuse_sample(p, start, "Sampling fraction must be on interval [0, 1]");
     out = sample_fraction(p, input, fraction, start);
   } else if (sql__kind(p) == KW_BUCKET && sql__ahead(p, 1) == SQL_INTEGER) {
     out = sample_bucket(p, input, start);
@@ -334,7 +338,7 @@ static int32_t nearest_count(sql_parser *p, size_t words_start) {
   int32_t count = sql__integer_value(p);
   if (count < 1 || count > TRN_NEAREST_BY_RESULTS_MAX) {
     trn_kv params[] = {{"numResults", text}, {"min", "1"}, {"max", "100000"}};
-    sql__fail(p, words_start, sql__last(p), "NEAREST_BY_JOIN.NUM_RESULTS_OUT_OF_RANGE", "42604", params, 3);
+    sql__refuse(p, words_start, sql__last(p), "NEAREST_BY_JOIN.NUM_RESULTS_OUT_OF_RANGE", "42604", params, 3);
   }
   return count;
 }
@@ -361,7 +365,7 @@ static sql_relation *nearest_by(sql_parser *p, sql_relation *left, sql_relation 
     char *type = trn__arena_printf(p->arena, "%.*s", (int)(b->start + b->size - a->start), p->text + a->start);
     if (type == NULL) sql__fail_memory(p);
     trn_kv params[] = {{"joinType", sql__upper(p, type)}, {"supported", "'INNER', 'LEFT OUTER'"}};
-    sql__fail(p, words_start, sql__last(p), "NEAREST_BY_JOIN.UNSUPPORTED_JOIN_TYPE", "42604", params, 2);
+    sql__refuse(p, words_start, sql__last(p), "NEAREST_BY_JOIN.UNSUPPORTED_JOIN_TYPE", "42604", params, 2);
   }
   sql_relation *out = sql__relation(p, start, sql__last(p));
   out->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_NEAREST_BY_JOIN;

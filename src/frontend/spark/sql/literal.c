@@ -189,10 +189,10 @@ sql_expr *sql__integer_literal(sql_parser *p, int32_t value, size_t start) {
   return expr;
 }
 
-_Noreturn static void fail_range(sql_parser *p, size_t start, const char *text, const char *minimum,
+static void refuse_range(sql_parser *p, size_t start, const char *text, const char *minimum,
                                  const char *maximum, const char *type) {
   trn_kv params[] = {{"rawStrippedQualifier", text}, {"minValue", minimum}, {"maxValue", maximum}, {"typeName", type}};
-  sql__fail(p, start, p->at, "INVALID_NUMERIC_LITERAL_RANGE", "22003", params, 4);
+  sql__refuse(p, start, p->at, "INVALID_NUMERIC_LITERAL_RANGE", "22003", params, 4);
 }
 
 /* 12.50 -> precision 4, scale 2 of java.math.BigDecimal, then what Spark's Decimal makes of it. */
@@ -227,7 +227,8 @@ static void set_decimal(sql_parser *p, Spark__Connect__Expression__Literal *out,
     char *shown = trn__arena_printf(p->arena, "%ld", precision);
     if (shown == NULL) sql__fail_memory(p);
     trn_kv params[] = {{"precision", shown}, {"maxPrecision", "38"}};
-    sql__fail(p, start, p->at, "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION", "22003", params, 2);
+    sql__refuse(p, start, p->at, "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION", "22003", params, 2);
+    return;
   }
   if (scale > 0) { /* the point, with zeros before the digits where there are fewer of them than the scale */
     size_t zeros = (size_t)scale >= digits ? (size_t)scale - digits + 1 : 0;
@@ -260,12 +261,12 @@ static void set_floating(sql_parser *p, Spark__Connect__Expression__Literal *out
   double value = parse_double(p, text);
   if (kind == SQL_FLOAT) {
     float narrow = (float)value;
-    if (isinf(narrow)) fail_range(p, start, text, "-3.4028234663852886E+38", "3.4028234663852886E+38", "float");
+    if (isinf(narrow)) refuse_range(p, start, text, "-3.4028234663852886E+38", "3.4028234663852886E+38", "float");
     out->literal_type_case = SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_FLOAT;
     out->float_ = narrow;
     return;
   }
-  if (isinf(value)) fail_range(p, start, text, "-1.7976931348623157E+308", "1.7976931348623157E+308", "double");
+  if (isinf(value)) refuse_range(p, start, text, "-1.7976931348623157E+308", "1.7976931348623157E+308", "double");
   out->literal_type_case = SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_DOUBLE;
   out->double_ = value;
 }
@@ -276,15 +277,15 @@ static void set_integer(sql_parser *p, Spark__Connect__Expression__Literal *out,
   long long value = strtoll(text, NULL, 10);
   bool fits = errno == 0;
   if (kind == SQL_TINYINT) {
-    if (!fits || value < INT8_MIN || value > INT8_MAX) fail_range(p, start, text, "-128", "127", "tinyint");
+    if (!fits || value < INT8_MIN || value > INT8_MAX) refuse_range(p, start, text, "-128", "127", "tinyint");
     out->literal_type_case = SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_BYTE;
     out->byte = (int32_t)value;
   } else if (kind == SQL_SMALLINT) {
-    if (!fits || value < INT16_MIN || value > INT16_MAX) fail_range(p, start, text, "-32768", "32767", "smallint");
+    if (!fits || value < INT16_MIN || value > INT16_MAX) refuse_range(p, start, text, "-32768", "32767", "smallint");
     out->literal_type_case = SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_SHORT;
     out->short_ = (int32_t)value;
   } else if (kind == SQL_BIGINT) {
-    if (!fits) fail_range(p, start, text, "-9223372036854775808", "9223372036854775807", "bigint");
+    if (!fits) refuse_range(p, start, text, "-9223372036854775808", "9223372036854775807", "bigint");
     out->literal_type_case = SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_LONG;
     out->long_ = value;
   } else if (fits && value >= INT32_MIN && value <= INT32_MAX) {
@@ -331,7 +332,7 @@ int32_t sql__integer_value(sql_parser *p) {
   char *text = sql__token_text(p, p->at);
   errno = 0;
   long long value = strtoll(text, NULL, 10);
-  if (errno != 0 || value > INT32_MAX) fail_range(p, p->at, text, "-2147483648", "2147483647", "int");
+  if (errno != 0 || value > INT32_MAX) refuse_range(p, p->at, text, "-2147483648", "2147483647", "int");
   sql__advance(p);
   return (int32_t)value;
 }
@@ -352,7 +353,7 @@ static sql_expr *binary_literal(sql_parser *p, size_t start, const char *text, s
     int value = hex_value((unsigned char)text[i]);
     if (value < 0) {
       trn_kv params[] = {{"valueType", "X"}, {"value", trn__arena_printf(p->arena, "'%s'", text)}};
-      sql__fail(p, start, sql__last(p), "INVALID_TYPED_LITERAL", "42604", params, 2);
+      sql__refuse(p, start, sql__last(p), "INVALID_TYPED_LITERAL", "42604", params, 2);
     }
     bytes[(i + odd) / 2] = (uint8_t)(bytes[(i + odd) / 2] << 4 | value);
   }
@@ -393,7 +394,7 @@ sql_expr *sql__typed_string(sql_parser *p) {
         {"unsupportedType", trn__arena_printf(p->arena, "\"%s\"", type)},
         {"supportedTypes",
          "\"DATE\", \"TIMESTAMP_NTZ\", \"TIMESTAMP_LTZ\", \"TIMESTAMP\", \"INTERVAL\", \"X\", \"TIME\""}};
-    sql__fail(p, start, sql__last(p), "UNSUPPORTED_TYPED_LITERAL", "0A000", params, 2);
+    sql__refuse(p, start, sql__last(p), "UNSUPPORTED_TYPED_LITERAL", "0A000", params, 2);
   }
   sql_expr *expr = sql__expr(p, start, sql__last(p));
   expr->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_TYPED_STRING;
@@ -486,12 +487,12 @@ static void interval_unit(sql_parser *p, sql_list *units) {
 }
 
 /* INTERVAL '1-2' YEAR TO MONTH 3 DAYS */
-_Noreturn static void fail_mixed(sql_parser *p, size_t start) {
+static void refuse_mixed(sql_parser *p, size_t start) {
   while (interval_value_tokens(p, p->at) > 0 || sql__kind(p) == KW_TO || is_interval_unit(sql__kind(p))) {
     size_t tokens = interval_value_tokens(p, p->at);
     p->at += tokens > 0 ? tokens : 1;
   }
-  sql__fail(p, start, sql__last(p), "_LEGACY_ERROR_TEMP_0024", NULL, NULL, 0);
+  sql__refuse(p, start, sql__last(p), "_LEGACY_ERROR_TEMP_0024", NULL, NULL, 0);
 }
 
 /* Years and months do not mix with the other units. */
@@ -504,7 +505,7 @@ static void refuse_two_families(sql_parser *p, const sql_list *units, size_t sta
   if (months == 0 || months == units->count) return;
   const sql_token *a = &p->tokens[start], *b = &p->tokens[sql__last(p)];
   trn_kv param = {"literal", sql__copy(p, p->text + a->start, b->start + b->size - a->start)};
-  sql__fail(p, start, sql__last(p), "_LEGACY_ERROR_TEMP_0029", NULL, &param, 1);
+  sql__refuse(p, start, sql__last(p), "_LEGACY_ERROR_TEMP_0029", NULL, &param, 1);
 }
 
 sql_expr *sql__interval(sql_parser *p) {
@@ -516,13 +517,13 @@ sql_expr *sql__interval(sql_parser *p) {
   if (sql__kind(p) == KW_TO && is_interval_unit(sql__ahead(p, 1))) {
     sql__advance(p);
     interval_unit(p, &units);
-    if (interval_value_tokens(p, p->at) > 0) fail_mixed(p, start);
+    if (interval_value_tokens(p, p->at) > 0) refuse_mixed(p, start);
     return interval_message(p, &values, &units, start);
   }
   while (interval_value_tokens(p, p->at) > 0) {
     sql__push(p, &values, interval_value(p));
     interval_unit(p, &units);
-    if (sql__kind(p) == KW_TO && is_interval_unit(sql__ahead(p, 1))) fail_mixed(p, start);
+    if (sql__kind(p) == KW_TO && is_interval_unit(sql__ahead(p, 1))) refuse_mixed(p, start);
   }
   refuse_two_families(p, &units, start);
   return interval_message(p, &values, &units, start);

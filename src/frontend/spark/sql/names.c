@@ -217,14 +217,9 @@ static bool stops_alias(sql_kind kind, bool table) {
   switch ((int)kind) {
   case KW_AS:
   case KW_WHERE:
-  case KW_GROUP:
   case KW_HAVING:
-  case KW_ORDER:
   case KW_LIMIT:
   case KW_OFFSET:
-  case KW_CLUSTER:
-  case KW_DISTRIBUTE:
-  case KW_SORT:
   case KW_WINDOW:
   case KW_QUALIFY:
   case KW_LATERAL:
@@ -248,10 +243,24 @@ static bool stops_alias(sql_kind kind, bool table) {
   }
 }
 
+/* Two keywords that together go on with the query. */
+static bool is_pair(sql_kind kind, sql_kind next) {
+  switch ((int)kind) {
+  case KW_GROUP:
+  case KW_ORDER:
+  case KW_CLUSTER:
+  case KW_DISTRIBUTE:
+  case KW_SORT: return next == KW_BY;
+  case KW_GROUPING: return next == KW_SETS;
+  case KW_WITH: return next == KW_ROLLUP || next == KW_CUBE;
+  default: return false;
+  }
+}
+
 bool sql__at_alias(const sql_parser *p, bool table) {
   if (!(table ? sql__is_strict_identifier(p, p->at) : sql__is_identifier(p, p->at))) return false;
   if ((sql__kind(p) == KW_APPROX || sql__kind(p) == KW_EXACT) && sql__ahead(p, 1) == KW_NEAREST) return !table;
-  if (sql__kind(p) == KW_GROUPING && sql__ahead(p, 1) == KW_SETS) return false;
+  if (is_pair(sql__kind(p), sql__ahead(p, 1))) return false;
   if (!stops_alias(sql__kind(p), table)) return true;
   sql_kind next = sql__ahead(p, 1);
   return sql__kind(p) != KW_AS &&

@@ -122,8 +122,8 @@ _Noreturn void sql__fail_memory(sql_parser *p) {
   longjmp(p->fail, 1);
 }
 
-_Noreturn void sql__fail(sql_parser *p, size_t first, size_t last, const char *condition, const char *sqlstate,
-                         const trn_kv *params, size_t param_count) {
+static trn_error *grammar_error(const sql_parser *p, size_t first, size_t last, const char *condition,
+                                const char *sqlstate, const trn_kv *params, size_t param_count) {
   const sql_token *a = &p->tokens[first], *b = &p->tokens[last];
   trn_error_spec spec = {.struct_size = sizeof(spec),
                          .status = TRN_INVALID_ARGUMENT,
@@ -134,9 +134,21 @@ _Noreturn void sql__fail(sql_parser *p, size_t first, size_t last, const char *c
                          .has_position = true};
   spec.position.start = (int32_t)a->start;
   spec.position.stop = (int32_t)(b->size > 0 ? b->start + b->size - 1 : b->start);
+  return trn_error_create(&spec);
+}
+
+_Noreturn void sql__fail(sql_parser *p, size_t first, size_t last, const char *condition, const char *sqlstate,
+                         const trn_kv *params, size_t param_count) {
   p->status = TRN_INVALID_ARGUMENT;
-  p->error = trn_error_create(&spec);
+  p->error = grammar_error(p, first, last, condition, sqlstate, params, param_count);
   longjmp(p->fail, 1);
+}
+
+void sql__refuse(sql_parser *p, size_t first, size_t last, const char *condition, const char *sqlstate,
+                 const trn_kv *params, size_t param_count) {
+  if (p->refused) return;
+  p->refused = true;
+  p->refusal = grammar_error(p, first, last, condition, sqlstate, params, param_count);
 }
 
 _Noreturn void sql__fail_syntax_at(sql_parser *p, size_t index, const char *hint) {
@@ -288,7 +300,12 @@ static trn_status run(trn_arena *arena, const char *text, size_t size, const spa
     rule(p, out);
     sql__expect(p, SQL_END);
     if (positional != NULL) *positional = p->positional;
-  } else if (error != NULL) {
+    if (p->refused) p->status = TRN_INVALID_ARGUMENT;
+    p->error = p->refusal;
+  } else {
+    trn_error_unref(p->refusal);
+  }
+  if (error != NULL) {
     *error = p->error;
   } else {
     trn_error_unref(p->error);

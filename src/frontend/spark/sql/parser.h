@@ -38,6 +38,8 @@ typedef struct sql_parser {
   jmp_buf fail;
   trn_status status;
   trn_error *error;
+  bool refused;
+  trn_error *refusal; /* NULL although refused: out of memory */
 } sql_parser;
 
 /* A growing array in the arena. */
@@ -93,6 +95,10 @@ _Noreturn void sql__fail_syntax_at(sql_parser *p, size_t index, const char *hint
 /* Another condition of the grammar; up to two parameters; position from the tokens first..last. */
 _Noreturn void sql__fail(sql_parser *p, size_t first, size_t last, const char *condition, const char *sqlstate,
                          const trn_kv *params, size_t param_count);
+/* The same for what the grammar allows and Spark's builder of trees refuses: reading goes on, since a syntax error further
+ * on comes first; of several the first one counts. */
+void sql__refuse(sql_parser *p, size_t first, size_t last, const char *condition, const char *sqlstate,
+                 const trn_kv *params, size_t param_count);
 _Noreturn void sql__fail_unimplemented(sql_parser *p, size_t index, const char *what);
 char *sql__token_text(sql_parser *p, size_t index);
 char *sql__upper(sql_parser *p, const char *text);

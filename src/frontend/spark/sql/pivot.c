@@ -172,7 +172,8 @@ static sql_relation *pipe_set(sql_parser *p, sql_relation *input, size_t start) 
       trn_kv param = {
           "message",
           "SQL pipe syntax |> SET operator with multi-part assignment key (only single-part keys are allowed)"};
-      sql__fail(p, start, p->at, "_LEGACY_ERROR_TEMP_0035", NULL, &param, 1);
+      sql__refuse(p, start, p->at, "_LEGACY_ERROR_TEMP_0035", NULL, &param, 1);
+      while (sql__accept(p, SQL_DOT)) sql__error_capturing_identifier(p);
     }
     sql__expect(p, SQL_EQ);
     alias->expr = sql__expression(p);
@@ -217,7 +218,7 @@ static void refuse_grouping(sql_parser *p, size_t keys) {
   if ((kind == KW_GROUPING && next == KW_SETS) || sql__kind(p) == KW_GROUPING) what = "GROUPING SETS";
   if (what == NULL) return;
   trn_kv param = {"case", what};
-  sql__fail(p, keys, sql__last(p), "UNSUPPORTED_FEATURE.PIPE_OPERATOR_AGGREGATE_UNSUPPORTED_CASE", "0A000", &param, 1);
+  sql__refuse(p, keys, sql__last(p), "UNSUPPORTED_FEATURE.PIPE_OPERATOR_AGGREGATE_UNSUPPORTED_CASE", "0A000", &param, 1);
 }
 
 /* AGGREGATE sum(a) AS s GROUP BY b AS c: SELECT b AS c, sum(a) AS s ... GROUP BY b */
@@ -270,7 +271,8 @@ static sql_relation *pipe_pivot(sql_parser *p, sql_relation *input, size_t start
   bool pivot = sql__kind(p) == KW_PIVOT;
   sql_relation *out = pivot ? sql__pivot(p, input, start) : sql__unpivot(p, input, start);
   if (sql__kind(p) == (pivot ? KW_UNPIVOT : KW_PIVOT)) {
-    sql__fail(p, start, p->count - 2, "NOT_ALLOWED_IN_FROM.UNPIVOT_WITH_PIVOT", "42601", NULL, 0);
+    sql__refuse(p, start, p->count - 2, "NOT_ALLOWED_IN_FROM.UNPIVOT_WITH_PIVOT", "42601", NULL, 0);
+    return pivot ? sql__unpivot(p, out, start) : sql__pivot(p, out, start);
   }
   return out;
 }
@@ -301,7 +303,7 @@ static sql_relation *pipe_result_clause(sql_parser *p, sql_relation *input, size
       continue;
     }
     trn_kv params[] = {{"clause1", result_clause(first)}, {"clause2", result_clause(kind)}};
-    sql__fail(p, from, sql__last(p), "MULTIPLE_QUERY_RESULT_CLAUSES_WITH_PIPE_OPERATORS", "42000", params, 2);
+    sql__refuse(p, from, sql__last(p), "MULTIPLE_QUERY_RESULT_CLAUSES_WITH_PIPE_OPERATORS", "42000", params, 2);
   }
   return out;
 }

@@ -34,9 +34,9 @@ bool sql__starts_query(const sql_parser *p, size_t index) {
 
 /* ---- WITH ---- */
 
-_Noreturn static void fail_duplicate(sql_parser *p, size_t start, const char *name) {
+static void refuse_duplicate(sql_parser *p, size_t start, const char *name) {
   trn_kv param = {"duplicateNames", trn__arena_printf(p->arena, "`%s`", name)};
-  sql__fail(p, start, sql__last(p), "DUPLICATED_CTE_NAMES", "42602", &param, 1);
+  sql__refuse(p, start, sql__last(p), "DUPLICATED_CTE_NAMES", "42602", &param, 1);
 }
 
 static void cte(sql_parser *p, sql_list *ctes, bool recursive) {
@@ -50,13 +50,13 @@ static void cte(sql_parser *p, sql_list *ctes, bool recursive) {
     sql__expect(p, KW_LEVEL);
     if (!recursive) {
       trn_kv param = {"message", "Cannot specify MAX RECURSION LEVEL when the CTE is not marked as RECURSIVE"};
-      sql__fail(p, start, p->at, "_LEGACY_ERROR_TEMP_0035", NULL, &param, 1);
+      sql__refuse(p, start, p->at, "_LEGACY_ERROR_TEMP_0035", NULL, &param, 1);
     }
     out->max_recursion_level = sql__integer_value(p);
   }
   for (size_t i = 0; i < ctes->count; i++) {
     if (strcasecmp(((Spark__Connect__TrnCte *)ctes->items[i])->name, out->name) == 0)
-      fail_duplicate(p, start, out->name);
+      refuse_duplicate(p, start, out->name);
   }
   sql__accept(p, KW_AS);
   sql__expect(p, SQL_LEFT_PAREN);
@@ -239,8 +239,8 @@ static bool at_order_all(const sql_parser *p) {
           next == SQL_SEMICOLON || next == KW_LIMIT || next == KW_OFFSET || next == KW_WINDOW);
 }
 
-_Noreturn static void fail_combination(sql_parser *p, size_t start) {
-  sql__fail(p, start, sql__last(p), "UNSUPPORTED_FEATURE.COMBINATION_QUERY_RESULT_CLAUSES", "0A000", NULL, 0);
+static void refuse_combination(sql_parser *p, size_t start) {
+  sql__refuse(p, start, sql__last(p), "UNSUPPORTED_FEATURE.COMBINATION_QUERY_RESULT_CLAUSES", "0A000", NULL, 0);
 }
 
 static sql_relation *ordering(sql_parser *p, sql_relation *relation, size_t start) {
@@ -254,7 +254,7 @@ static sql_relation *ordering(sql_parser *p, sql_relation *relation, size_t star
   if (sql__accept2(p, KW_DISTRIBUTE, KW_BY)) sql__expressions(p, &distribute);
   if (sql__accept2(p, KW_SORT, KW_BY)) sql__sort_items(p, &sort);
   size_t kinds = (order.count > 0) + (cluster.count > 0) + (distribute.count > 0 || sort.count > 0);
-  if (kinds > 1) fail_combination(p, start);
+  if (kinds > 1) refuse_combination(p, start);
   if (cluster.count > 0) {
     ascending(p, &cluster, &sort);
     distribute = cluster;

@@ -73,7 +73,7 @@ static void grouping_set(sql_parser *p, group_item *item) {
       sql__expect(p, SQL_RIGHT_PAREN);
       if (expressions.count == 0 && (item->kind == ROLLUP || item->kind == CUBE)) {
         trn_kv param = {"element", item->kind == ROLLUP ? "ROLLUP" : "CUBE"};
-        sql__fail(p, sql__last(p) - 1, sql__last(p), "_LEGACY_ERROR_TEMP_0051", NULL, &param, 1);
+        sql__refuse(p, sql__last(p) - 1, sql__last(p), "_LEGACY_ERROR_TEMP_0051", NULL, &param, 1);
       }
       item->composite = item->composite || expressions.count != 1;
       sql__push(p, &item->sets, new_set(p, &expressions));
@@ -217,6 +217,12 @@ static bool at_group_all(const sql_parser *p) {
          !(next >= SQL_EQ && next <= SQL_HAT);
 }
 
+/* The grammar lets an alias stand here; it means nothing. */
+static sql_expr *group_expression(sql_parser *p) {
+  sql_expr *expr = sql__named_expression(p);
+  return expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS ? expr->alias->expr : expr;
+}
+
 void sql__group_by(sql_parser *p, Spark__Connect__TrnSelect *select) {
   select->has_group_by = true;
   select->group_type = GROUP_BY;
@@ -233,7 +239,7 @@ void sql__group_by(sql_parser *p, Spark__Connect__TrnSelect *select) {
       analytics(p, item);
     } else {
       sql_list expressions = {0};
-      sql__push(p, &expressions, sql__expression(p));
+      sql__push(p, &expressions, group_expression(p));
       sql__push(p, &item->sets, new_set(p, &expressions));
     }
     sql__push(p, &items, item);
@@ -264,7 +270,7 @@ void sql__window_clause(sql_parser *p, sql_list *windows) {
     for (size_t i = 0; i + 1 < windows->count; i++) {
       if (strcmp(((Spark__Connect__TrnNamedWindow *)windows->items[i])->name, last->name) != 0) continue;
       trn_kv param = {"windowName", trn__arena_printf(p->arena, "`%s`", last->name)};
-      sql__fail(p, start, sql__last(p), "INVALID_SQL_SYNTAX.REPETITIVE_WINDOW_DEFINITION", "42000", &param, 1);
+      sql__refuse(p, start, sql__last(p), "INVALID_SQL_SYNTAX.REPETITIVE_WINDOW_DEFINITION", "42000", &param, 1);
     }
   } while (sql__accept(p, SQL_COMMA));
 }

@@ -134,11 +134,11 @@ static void describe_table(sql_parser *p, Spark__Connect__TrnDescribe *describe)
   }
   describe->json = sql__accept2(p, KW_AS, KW_JSON);
   if (describe->json && column.count > 0) {
-    sql__fail(p, start, sql__last(p), "UNSUPPORTED_FEATURE.DESC_TABLE_COLUMN_JSON", "0A000", NULL, 0);
+    sql__refuse(p, start, sql__last(p), "UNSUPPORTED_FEATURE.DESC_TABLE_COLUMN_JSON", "0A000", NULL, 0);
   }
   if (describe->json && !describe->extended) {
     trn_kv param = {"tableName", describe->name};
-    sql__fail(p, start, sql__last(p), "DESCRIBE_JSON_NOT_EXTENDED", "0A000", &param, 1);
+    sql__refuse(p, start, sql__last(p), "DESCRIBE_JSON_NOT_EXTENDED", "0A000", &param, 1);
   }
   SQL_SET_LIST(partitions, describe, partitions);
 }

@@ -86,7 +86,8 @@ static sql_type *string_type(sql_parser *p) {
 static sql_type *char_type(sql_parser *p, bool varying, size_t start) {
   if (!sql__accept(p, SQL_LEFT_PAREN)) {
     trn_kv param = {"type", varying ? "\"VARCHAR\"" : "\"CHAR\""};
-    sql__fail(p, start, start, "DATATYPE_MISSING_SIZE", "42K01", &param, 1);
+    sql__refuse(p, start, start, "DATATYPE_MISSING_SIZE", "42K01", &param, 1);
+    return string_type(p);
   }
   sql_type *type = SQL_NEW(p, sql_type, spark__connect__data_type);
   int32_t length = sql__integer_value(p);
@@ -112,7 +113,7 @@ static sql_type *decimal_type(sql_parser *p, size_t start) {
   }
   if (precision > 38) {
     trn_kv params[] = {{"precision", trn__arena_printf(p->arena, "%d", (int)precision)}, {"maxPrecision", "38"}};
-    sql__fail(p, start, sql__last(p), "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION", "22003", params, 2);
+    sql__refuse(p, start, sql__last(p), "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION", "22003", params, 2);
   }
   sql_type *type = SQL_NEW(p, sql_type, spark__connect__data_type);
   type->kind_case = SPARK__CONNECT__DATA_TYPE__KIND_DECIMAL;
@@ -151,7 +152,7 @@ static sql_type *interval_type(sql_parser *p, size_t start) {
       trn_kv params[] = {{"intervalType", trn__arena_printf(p->arena, "\"INTERVAL %s TO %s\"",
                                                             sql__upper(p, sql__token_text(p, start + 1)),
                                                             sql__upper(p, sql__token_text(p, sql__last(p))))}};
-      sql__fail(p, start, sql__last(p), "_LEGACY_ERROR_TEMP_0028", NULL, params, 1);
+      sql__refuse(p, start, sql__last(p), "_LEGACY_ERROR_TEMP_0028", NULL, params, 1);
     }
   }
   sql_type *type = SQL_NEW(p, sql_type, spark__connect__data_type);
@@ -191,7 +192,7 @@ static sql_type *time_type(sql_parser *p, size_t start) {
   without_time_zone(p);
   if (precision > 6) {
     trn_kv param = {"precision", trn__arena_printf(p->arena, "%d", (int)precision)};
-    sql__fail(p, start, sql__last(p), "UNSUPPORTED_TIME_PRECISION", "0A001", &param, 1);
+    sql__refuse(p, start, sql__last(p), "UNSUPPORTED_TIME_PRECISION", "0A001", &param, 1);
   }
   sql_type *type = SQL_NEW(p, sql_type, spark__connect__data_type);
   type->kind_case = SPARK__CONNECT__DATA_TYPE__KIND_TIME;
@@ -231,9 +232,10 @@ static void close_angle(sql_parser *p) {
   sql__expect(p, SQL_GT);
 }
 
-_Noreturn static void fail_incomplete(sql_parser *p, size_t start, const char *condition) {
+static sql_type *incomplete(sql_parser *p, size_t start, const char *condition) {
   trn_kv param = {"elementType", "<"};
-  sql__fail(p, start, start, condition, "42K01", &param, 1);
+  sql__refuse(p, start, start, condition, "42K01", &param, 1);
+  return simple(p, T_NULL);
 }
 
 /* {"comment":"..."} */
@@ -288,7 +290,7 @@ static sql_type *struct_of(sql_parser *p, const sql_list *fields) {
 static sql_type *struct_type(sql_parser *p, size_t start) {
   sql_list fields = {0};
   if (sql__accept(p, SQL_NEQ)) return struct_of(p, &fields); /* STRUCT<> */
-  if (!sql__accept(p, SQL_LT)) fail_incomplete(p, start, "INCOMPLETE_TYPE_DEFINITION.STRUCT");
+  if (!sql__accept(p, SQL_LT)) return incomplete(p, start, "INCOMPLETE_TYPE_DEFINITION.STRUCT");
   if (sql__kind(p) != SQL_GT) {
     do {
       field(p, &fields, true);
@@ -299,7 +301,7 @@ static sql_type *struct_type(sql_parser *p, size_t start) {
 }
 
 static sql_type *array_type(sql_parser *p, size_t start) {
-  if (!sql__accept(p, SQL_LT)) fail_incomplete(p, start, "INCOMPLETE_TYPE_DEFINITION.ARRAY");
+  if (!sql__accept(p, SQL_LT)) return incomplete(p, start, "INCOMPLETE_TYPE_DEFINITION.ARRAY");
   sql_type *type = SQL_NEW(p, sql_type, spark__connect__data_type);
   type->kind_case = SPARK__CONNECT__DATA_TYPE__KIND_ARRAY;
   type->array = SQL_NEW(p, Spark__Connect__DataType__Array, spark__connect__data_type__array);
@@ -310,7 +312,7 @@ static sql_type *array_type(sql_parser *p, size_t start) {
 }
 
 static sql_type *map_type(sql_parser *p, size_t start) {
-  if (!sql__accept(p, SQL_LT)) fail_incomplete(p, start, "INCOMPLETE_TYPE_DEFINITION.MAP");
+  if (!sql__accept(p, SQL_LT)) return incomplete(p, start, "INCOMPLETE_TYPE_DEFINITION.MAP");
   sql_type *type = SQL_NEW(p, sql_type, spark__connect__data_type);
   type->kind_case = SPARK__CONNECT__DATA_TYPE__KIND_MAP;
   type->map = SQL_NEW(p, Spark__Connect__DataType__Map, spark__connect__data_type__map);
@@ -322,15 +324,21 @@ static sql_type *map_type(sql_parser *p, size_t start) {
   return type;
 }
 
-_Noreturn static void fail_unsupported(sql_parser *p, size_t start) {
+/* Another name, perhaps with numbers: NAME(1, 2) */
+static sql_type *unsupported(sql_parser *p, size_t start) {
   char *name = sql__upper(p, sql__token_text(p, start));
-  if (sql__kind(p) == SQL_LEFT_PAREN) {
-    while (sql__kind(p) != SQL_RIGHT_PAREN && sql__kind(p) != SQL_END) sql__advance(p);
-    size_t from = p->tokens[start + 1].start, to = sql__token(p)->start + sql__token(p)->size;
-    name = trn__arena_printf(p->arena, "%s%.*s", name, (int)(to - from), p->text + from);
+  if (sql__kind(p) == SQL_LEFT_PAREN && sql__ahead(p, 1) == SQL_INTEGER) {
+    size_t open = p->at;
+    sql__advance(p);
+    do {
+      sql__integer_value(p);
+    } while (sql__accept(p, SQL_COMMA));
+    sql__expect(p, SQL_RIGHT_PAREN);
+    name = trn__arena_printf(p->arena, "%s%s", name, sql__text_between(p, open, sql__last(p)));
   }
   trn_kv param = {"typeName", trn__arena_printf(p->arena, "\"%s\"", name != NULL ? name : "")};
-  sql__fail(p, start, sql__last(p), "UNSUPPORTED_DATATYPE", "0A000", &param, 1);
+  sql__refuse(p, start, sql__last(p), "UNSUPPORTED_DATATYPE", "0A000", &param, 1);
+  return simple(p, T_NULL);
 }
 
 static sql_type *type_of_keyword(sql_parser *p, sql_kind kind, size_t start) {
@@ -353,7 +361,7 @@ static sql_type *type_of_keyword(sql_parser *p, sql_kind kind, size_t start) {
   case KW_ARRAY: return array_type(p, start);
   case KW_MAP: return map_type(p, start);
   case KW_STRUCT: return struct_type(p, start);
-  default: fail_unsupported(p, start);
+  default: return unsupported(p, start);
   }
 }
 
