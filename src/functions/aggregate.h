@@ -31,5 +31,9 @@ static inline bool fn__skip(const fn_column *column, const uint8_t *filter, int6
 
 extern const trn_aggregate_function fn__agg_sum, fn__agg_sum_try, fn__agg_sum_wrap, fn__agg_avg, fn__agg_avg_try,
     fn__agg_first, fn__agg_first_ignore, fn__agg_last, fn__agg_last_ignore, fn__agg_any_value, fn__agg_any_value_ignore,
-    fn__agg_single, fn__agg_min, fn__agg_max, fn__agg_min_by, fn__agg_max_by;
+    fn__agg_single, fn__agg_min, fn__agg_max, fn__agg_min_by, fn__agg_max_by, fn__agg_bool_and, fn__agg_bool_or,
+    fn__agg_count_if, fn__agg_collect_list, fn__agg_collect_set;
+/* One function per row of a table: dispersion, shape, covariance (aggregate_moments.c). */
+extern const trn_aggregate_function fn__agg_moments[];
+extern const size_t fn__agg_moments_count;
 #endif

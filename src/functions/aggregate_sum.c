@@ -6,7 +6,8 @@
 
 typedef struct sum_kind {
   bool is_avg;
-  uint8_t mode; /* fn_mode */
+  uint8_t mode;    /* fn_mode */
+  bool is_count_if; /* the sum of a boolean's trues, 0 for no rows */
 } sum_kind;
 
 typedef struct slot {
@@ -33,6 +34,10 @@ static int min_of(int a, int b) { return a < b ? a : b; }
 static bool result_type(const trn_aggregate_function *function, const fn_type *from, fn_type *to) {
   bool is_avg = kind_of(function)->is_avg;
   *to = fn__type(FN_FLOAT64);
+  if (kind_of(function)->is_count_if) {
+    *to = fn__type(FN_INT64);
+    return from->kind == FN_BOOL;
+  }
   if (from->kind == FN_DECIMAL)
     *to = is_avg ? fn__type_decimal(min_of(from->precision + 4, FN_DIGITS_MAX), min_of(from->scale + 4, FN_DIGITS_MAX))
                  : fn__type_decimal(min_of(from->precision + 10, FN_DIGITS_MAX), from->scale);
@@ -148,7 +153,7 @@ static void add_wholes(slot *slots, const fn_column *column, int64_t rows, const
     if (!plain && fn__skip(column, filter, row))
       continue;
     slot *s = &slots[groups[row]];
-    int64_t value = is_i64 ? fn__get_i64(column, row) : fn__get_integer(column, row);
+    int64_t value = column->type.kind == FN_BOOL ? fn__get_bool(column, row) : is_i64 ? fn__get_i64(column, row) : fn__get_integer(column, row);
     s->overflow |= __builtin_add_overflow(s->value.whole, value, &s->value.whole);
     s->count++;
   }
@@ -285,9 +290,9 @@ static trn_status sum_evaluate(void *self, size_t emit, struct ArrowArray *out, 
   size_t width = fn__type_width((fn_kind)state->to.kind);
   for (size_t g = 0; g < emit && status == TRN_OK; g++) {
     memset((char *)builder.data + g * width, 0, width);
-    if (slots[g].count == 0)
+    if (slots[g].count == 0 && !kind_of(state->function)->is_count_if)
       fn__set_null(&builder, (int64_t)g);
-    else if (!put_result(state, &slots[g], &builder, (int64_t)g)) {
+    else if (slots[g].count != 0 && !put_result(state, &slots[g], &builder, (int64_t)g)) {
       if (kind_of(state->function)->mode == FN_ANSI)
         status = fn__raise_overflow(&report, "Overflow in sum of decimals", kind_of(state->function)->is_avg ? "try_avg" : "try_sum");
       else
@@ -352,8 +357,8 @@ static void sum_destroy(void *self) {
   free(state);
 }
 
-#define SUM(variable, sql_name, avg, mode_)                                                                    \
-  static const sum_kind variable##_kind = {avg, mode_};                                                        \
+#define SUM(variable, sql_name, ...)                                                                           \
+  static const sum_kind variable##_kind = {__VA_ARGS__};                                                       \
   const trn_aggregate_function variable = {sizeof(trn_aggregate_function), sql_name, sum_bind, sum_state_types, \
                                            sum_create, sum_update, sum_merge, sum_evaluate, sum_emit_state,    \
                                            sum_memory, sum_destroy, &variable##_kind}
@@ -362,3 +367,4 @@ SUM(fn__agg_sum_try, "trn.sum_try", false, FN_TRY);
 SUM(fn__agg_sum_wrap, "trn.sum_wrap", false, FN_WRAP);
 SUM(fn__agg_avg, "trn.avg", true, FN_ANSI);
 SUM(fn__agg_avg_try, "trn.avg_try", true, FN_TRY);
+SUM(fn__agg_count_if, "trn.count_if", false, FN_WRAP, true);

@@ -267,3 +267,5 @@ PICK(fn__agg_min, "trn.min", PICK_MIN, false);
 PICK(fn__agg_max, "trn.max", PICK_MAX, false);
 PICK(fn__agg_min_by, "trn.min_by", PICK_MIN_BY, false);
 PICK(fn__agg_max_by, "trn.max_by", PICK_MAX_BY, false);
+PICK(fn__agg_bool_and, "trn.bool_and", PICK_MIN, false); /* false comes before true */
+PICK(fn__agg_bool_or, "trn.bool_or", PICK_MAX, false);

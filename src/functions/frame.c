@@ -213,7 +213,8 @@ static trn_status run_call(fn_call *call, int64_t rows) {
   size_t width = fn__type_width((fn_kind)type.kind);
   if (width)
     memset(call->out.data, 0, width * (size_t)call->rows);
-  return TRN_OK;
+  /* Nested results need children even for nulls: the kernel makes them, every row is null to it. */
+  return type.kind >= FN_LIST ? scalar->kernel(call) : TRN_OK;
 }
 
 trn_status fn__evaluate(const struct trn_scalar_function *function, const trn_function_arg *args, size_t count,
@@ -223,7 +224,9 @@ trn_status fn__evaluate(const struct trn_scalar_function *function, const trn_fu
   trn_status status = open_call(&call, function->data, args, count, error);
   if (status == TRN_OK)
     status = run_call(&call, rows);
-  if (status == TRN_OK) {
+  if (status == TRN_OK && call.given.release) {
+    *out = call.given;
+  } else if (status == TRN_OK) {
     status = fn__builder_finish(&call.out, out);
     if (status == TRN_RESOURCE_EXHAUSTED)
       fn__raise_out_of_memory(&call.report);

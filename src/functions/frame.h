@@ -40,6 +40,7 @@ struct fn_call {
   int64_t rows; /* 1 when all arguments are scalars */
   int nullable; /* bind may say: 1 null can come out, -1 it cannot, 0 by the flags and arguments */
   fn_builder out;
+  struct ArrowArray given; /* a kernel may give the whole result here instead of filling `out` */
   fn_report report;
   fn_column inline_columns[FN_COLUMNS_INLINE];
 };
