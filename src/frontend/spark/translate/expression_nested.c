@@ -47,10 +47,10 @@ static trn_status struct_field(spark_translator *t, const trn_expr *base, const 
 }
 
 /* base.name by the type of base. */
-static trn_status one_level(spark_translator *t, const trn_expr *base, const char *name, trn_position position,
-                            const trn_expr **out, trn_error **error) {
+static trn_status one_level(spark_translator *t, const trn_expr *base, const char *base_name, const char *name,
+                            trn_position position, const trn_expr **out, trn_error **error) {
   if (base->type->id == TRN_TYPE_STRUCT) return struct_field(t, base, name, position, out, error);
-  spark_value child = {.expr = base, .name = ""}, key = {.name = name, .is_foldable = true}, result;
+  spark_value child = {.expr = base, .name = base_name}, key = {.name = name, .is_foldable = true}, result;
   key.expr = trn__expr_string(t->arena, name, strlen(name));
   if (!key.expr) return trn__no_memory(error);
   trn_status status = spark__extract_value(t, &child, &key, position, &result, error);
@@ -63,7 +63,7 @@ trn_status spark__nested_fields(spark_translator *t, const trn_expr *base, char 
   trn_status status = TRN_OK;
   *out = base;
   for (size_t i = 0; i < count && status == TRN_OK; i++) {
-    status = one_level(t, *out, parts[i], position, out, error);
+    status = one_level(t, *out, *name ? *name : "", parts[i], position, out, error);
     *name = parts[i];
   }
   return status;

@@ -201,7 +201,10 @@ static trn_status bound_value(spark_translator *t, const expression *e, const tr
   }
   *kind = minus ? TRN_BOUND_PRECEDING : TRN_BOUND_FOLLOWING;
   *out = literal;
-  *text = trn__arena_printf(t->arena, "%s %s", value.name ? value.name : "", negated ? "PRECEDING" : "FOLLOWING");
+  /* SQL's "1 PRECEDING" comes as -1, which a DataFrame's -1 is not called. */
+  const char *shown = value.name ? value.name : "";
+  bool sql = !negated && shown[0] == '-' && spark__position(t, e).start >= 0;
+  *text = trn__arena_printf(t->arena, "%s %s", sql ? shown + 1 : shown, negated || sql ? "PRECEDING" : "FOLLOWING");
   return *text ? TRN_OK : trn__no_memory(error);
 }
 

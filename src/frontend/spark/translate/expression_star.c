@@ -52,7 +52,7 @@ static trn_status of_struct(spark_translator *t, const spark_value *base, value_
   trn_status status = TRN_OK;
   for (uint32_t i = 0; i < type->field_count && status == TRN_OK; i++) {
     char *part = (char *)type->fields[i].name;
-    spark_value value = {.is_alias = true, .metadata = type->fields[i].metadata};
+    spark_value value = {.is_alias = true, .name = base->name, .metadata = type->fields[i].metadata};
     status = spark__nested_fields(t, base->expr, &part, 1, (trn_position){-1, -1}, &value.expr, &value.name, error);
     value.name = type->fields[i].name;
     if (status == TRN_OK) status = spark__values_push(t, list->values, list->count, list->capacity, &value, error);

@@ -45,7 +45,7 @@ static trn_status inline_fields(spark_translator *t, generated *out, trn_error *
   for (uint32_t i = 0; i < element->type->field_count && status == TRN_OK; i++) {
     char *part = (char *)element->type->fields[i].name;
     spark_value *value = &out->values[out->count++];
-    *value = (spark_value){.is_alias = true};
+    *value = (spark_value){.is_alias = true, .name = part};
     status = spark__nested_fields(t, element, &part, 1, NOWHERE, &value->expr, &value->name, error);
     value->name = part;
   }

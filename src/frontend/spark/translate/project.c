@@ -165,7 +165,7 @@ static trn_status lateral_level(spark_translator *t, const trn_rel **rel, const 
 trn_status spark__lateral_relations(spark_translator *t, const trn_rel **rel, const spark_context *context,
                                     const trn_expr **exprs, size_t count, trn_error **error) {
   size_t left = 0;
-  if (!context || context->lateral_count == 0) return TRN_OK;
+  if (!context || !context->lateral_used) return TRN_OK;
   const trn_expr **pending = TRN_NEW_N(t->arena, const trn_expr *, context->lateral_count);
   if (!pending) return trn__no_memory(error);
   for (uint32_t i = 0; i < context->lateral_count; i++) {
@@ -208,7 +208,7 @@ trn_status spark__project(spark_translator *t, const spark_relation *input, cons
   if (!exprs) return trn__no_memory(error);
   for (size_t i = 0; i < count && status == TRN_OK; i++) {
     exprs[i] = values[i].expr;
-    if (context && context->lateral_count) status = refuse_lateral_windows(t, context, exprs[i], error);
+    if (context && context->lateral_used) status = refuse_lateral_windows(t, context, exprs[i], error);
   }
   if (status == TRN_OK) status = spark__lift_windows(t, &below.rel, exprs, count, error);
   if (status == TRN_OK) status = spark__lateral_relations(t, &below.rel, context, exprs, count, error);

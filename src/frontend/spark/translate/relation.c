@@ -255,7 +255,35 @@ static trn_status table_alias(spark_translator *t, const Spark__Connect__TrnTabl
 }
 
 /* ---- SQL, CTEs, references ---- */
+/* A table is scanned again: a scan costs no more than a projection over the other one. */
+static trn_status scan_again(spark_translator *t, spark_relation *relation, trn_error **error) {
+  const trn_rel *rel = relation->rel;
+  trn_column *columns = trn__arena_copy(t->arena, rel->columns, rel->column_count * sizeof *columns);
+  spark_column *shown = trn__arena_copy(t->arena, relation->scope->columns, relation->scope->count * sizeof *shown);
+  if (!columns || !shown) return trn__no_memory(error);
+  for (uint32_t i = 0; i < rel->column_count; i++) {
+    columns[i].id = t->next_column++;
+    shown[i].expr = trn__expr_column(t->arena, &columns[i]);
+    if (!shown[i].expr) return trn__no_memory(error);
+  }
+  trn_rel *copy = trn__rel_create(t->arena, TRN_REL_SCAN, NULL, 0, NULL, 0, columns, rel->column_count);
+  if (!copy) return trn__no_memory(error);
+  copy->u = rel->u;
+  relation->rel = copy;
+  relation->scope = spark__scope_create(t, shown, relation->scope->count);
+  return relation->scope ? TRN_OK : trn__no_memory(error);
+}
+
+static bool is_whole_scan(const spark_relation *relation) {
+  const trn_rel *rel = relation->rel;
+  if (rel->kind != TRN_REL_SCAN || relation->scope->count != rel->column_count) return false;
+  for (uint32_t i = 0; i < rel->column_count; i++)
+    if (relation->scope->columns[i].expr->u.column != rel->columns[i].id) return false;
+  return true;
+}
+
 trn_status spark__renumber(spark_translator *t, spark_relation *relation, trn_error **error) {
+  if (is_whole_scan(relation)) return scan_again(t, relation, error);
   spark_value *values = NULL;
   size_t count = 0;
   trn_status status = spark__scope_values(t, relation->scope, &values, &count, error);

@@ -12,6 +12,7 @@ static const char *ordinal(size_t n) {
 
 typedef struct set_side {
   const trn_expr **exprs; /* by position */
+  size_t count;
   const trn_rel *rel;
 } set_side;
 
@@ -62,17 +63,15 @@ static trn_status common_types(spark_translator *t, const char *operator, const 
   return TRN_OK;
 }
 
+/* The visible columns; what is not visible goes with the projection. */
 static trn_status side_of(spark_translator *t, const spark_relation *relation, set_side *out, trn_error **error) {
-  const trn_rel *rel = NULL;
-  trn_status status = spark__materialize(t, relation, &rel, error);
-  if (status != TRN_OK) return status;
-  out->rel = rel;
-  out->exprs = TRN_NEW_N(t->arena, const trn_expr *, rel->column_count);
+  const spark_scope *scope = relation->scope;
+  out->rel = relation->rel;
+  out->count = 0;
+  out->exprs = TRN_NEW_N(t->arena, const trn_expr *, scope->count);
   if (!out->exprs) return trn__no_memory(error);
-  for (uint32_t i = 0; i < rel->column_count; i++) {
-    out->exprs[i] = trn__expr_column(t->arena, &rel->columns[i]);
-    if (!out->exprs[i]) return trn__no_memory(error);
-  }
+  for (uint32_t i = 0; i < scope->count; i++)
+    if (!scope->columns[i].hidden) out->exprs[out->count++] = scope->columns[i].expr;
   return TRN_OK;
 }
 
@@ -208,8 +207,7 @@ trn_status spark__relation_set(spark_translator *t, const Spark__Connect__SetOpe
   if (status == TRN_OK) status = side_of(t, &r, &right, error);
   if (status == TRN_OK) status = visible_columns(t, l.scope, &names, &count, error);
   if (status != TRN_OK) return status;
-  if (left.rel->column_count != right.rel->column_count)
-    return count_mismatch(t, operator_name(node), left.rel->column_count, right.rel->column_count, error);
+  if (left.count != right.count) return count_mismatch(t, operator_name(node), left.count, right.count, error);
   return combine(t, node, &left, &right, names, count, out, error);
 }
 

@@ -338,6 +338,7 @@ static trn_status try_laterals(lookup *l, spark_context *context) {
   if (context->in_aggregate)
     return spark__error(t, l->error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_FEATURE.LATERAL_COLUMN_ALIAS_IN_AGGREGATE_FUNC",
                         l->position, "lca", name, "aggFunc", "\"\"", NULL);
+  context->lateral_used = true;
   if (!match->column) match->column = spark__column_expr(t, match->value->type, match->value->nullable);
   if (!match->column) return trn__no_memory(l->error);
   spark_column column = {.expr = match->column, .name = match->name};

@@ -64,6 +64,7 @@ typedef struct spark_context {
   bool found_below;               /* and one was: spark__require_columns is due */
   spark_lateral *laterals;
   uint32_t lateral_count;
+  bool lateral_used;              /* some were: they need projections of their own */
   struct spark_aggregation *aggregation; /* HAVING, ORDER BY, select list of an aggregation */
   unsigned in_aggregate;          /* inside an aggregate function's arguments */
   const Spark__Connect__TrnSelect *select; /* whose named windows are in force */
