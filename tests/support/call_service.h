@@ -10,6 +10,17 @@
 
 #include <trunnion/call.h>
 
+/* A test that makes allocations fail does so on threads that a call has entered, except for the service's own ones. */
+static _Thread_local bool test_may_fail;
+
+static inline void *service_alloc(size_t size) {
+  bool may_fail = test_may_fail;
+  test_may_fail = false;
+  void *memory = calloc(1, size);
+  test_may_fail = may_fail;
+  return memory;
+}
+
 typedef struct call_service {
   atomic_int opens, messages, half_closes, writables, cancels, dones;
   atomic_int fulls;          /* sends answered TRN_SEND_FULL */
@@ -36,7 +47,7 @@ static inline void service_release(void *owner) {
 
 /* A slice that the host must release exactly once: it starts with its service. */
 static inline trn_slice service_slice(call_service *service, size_t size, int fill) {
-  char *bytes = malloc(sizeof service + size);
+  char *bytes = service_alloc(sizeof service + size);
   memcpy(bytes, &service, sizeof service);
   memset(bytes + sizeof service, fill, size);
   atomic_fetch_add(&service->made, 1);
@@ -48,8 +59,9 @@ static inline void drop_message(trn_slice message) {
 }
 
 static inline void service_open(trn_call *call, void *user) {
+  test_may_fail = true;
   call_service *service = user;
-  call_note *note = calloc(1, sizeof *note);
+  call_note *note = service_alloc(sizeof *note);
   note->service = service;
   note->is_open = true;
   atomic_fetch_add(&service->opens, 1);
@@ -205,6 +217,7 @@ typedef struct worker_job {
 } worker_job;
 
 static inline void *worker_run(void *argument) {
+  test_may_fail = true;
   worker_job *job = argument;
   for (int i = 0; i < 4; i++) {
     trn_slice slice = service_slice(job->service, 1000, 'w');
@@ -224,11 +237,14 @@ static inline void *worker_run(void *argument) {
 static inline void worker_message(trn_call *call, void *user, trn_slice message) {
   call_note *note = user;
   count_message(note, message);
-  worker_job *job = malloc(sizeof *job);
+  worker_job *job = service_alloc(sizeof *job);
   *job = (worker_job){trn_call_ref(call), note->service, message};
   pthread_t thread;
   atomic_fetch_add(&note->service->workers, 1);
+  bool may_fail = test_may_fail;
+  test_may_fail = false;
   if (pthread_create(&thread, NULL, worker_run, job) != 0) abort();
+  test_may_fail = may_fail;
   pthread_detach(thread);
 }
 

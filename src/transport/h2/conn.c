@@ -393,7 +393,7 @@ void trn__h2_conn_tick(h2_conn *conn, int64_t now_ns) {
     }
   } else if (conn->stream_count && passed(now_ns, conn->last_read_ns, TRN_H2_KEEPALIVE_MS)) {
     conn->ping_ns = now_ns;
-    nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL);
+    conn->is_broken |= nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL) != 0;
     trn__h2_conn_dirty(conn);
   }
 }
@@ -407,8 +407,8 @@ void trn__h2_conn_leave(h2_conn *conn) {
     return;
   }
   /* First "send no more", and once the client has seen that (it answers the PING) the last call that counts. */
-  nghttp2_submit_shutdown_notice(conn->session);
-  nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL);
+  conn->is_broken |= nghttp2_submit_shutdown_notice(conn->session) != 0 ||
+                     nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL) != 0;
   trn__h2_conn_dirty(conn);
 }
 
@@ -416,7 +416,7 @@ void trn__h2_conn_leave_final(h2_conn *conn) {
   if (conn->is_goaway_final) return;
   conn->is_goaway_final = true;
   int32_t last = nghttp2_session_get_last_proc_stream_id(conn->session);
-  nghttp2_submit_goaway(conn->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0);
+  conn->is_broken |= nghttp2_submit_goaway(conn->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0) != 0;
   trn__h2_conn_dirty(conn);
 }
 

@@ -5,6 +5,11 @@ static h2_stream *stream_of(nghttp2_session *session, int32_t id) {
   return nghttp2_session_get_stream_user_data(session, id);
 }
 
+/* Without memory the session cannot go on: the peer would wait for what was lost. */
+static int callback_result(int rc) {
+  return rc == NGHTTP2_ERR_NOMEM ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
   h2_conn *conn = user;
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
@@ -13,9 +18,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
   h2_stream *stream = conn->loop->stage >= H2_CANCEL ? NULL : trn__h2_stream_create(conn, id);
   if (!stream || nghttp2_session_set_stream_user_data(session, id, stream) != 0) {
     if (stream) trn__h2_stream_closed(stream);
-    return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM) == 0
-               ? 0
-               : NGHTTP2_ERR_CALLBACK_FAILURE;
+    return callback_result(nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM));
   }
   return 0;
 }
@@ -56,11 +59,8 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
                          void *user) {
   (void)flags, (void)user;
   h2_stream *stream = stream_of(session, id);
-  if (stream) {
-    trn__h2_stream_data(stream, data, size);
-  } else {
-    nghttp2_session_consume(session, id, size);
-  }
+  if (!stream) return callback_result(nghttp2_session_consume(session, id, size));
+  trn__h2_stream_data(stream, data, size);
   return 0;
 }
 
@@ -78,18 +78,15 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
   if (!stream) return 0;
   stream->is_end_sent = true;
   /* The client may still be sending; it is told that nobody listens, only now that the trailers are out. */
-  if (!stream->is_remote_closed) {
-    nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
-  }
-  return 0;
+  if (stream->is_remote_closed) return 0;
+  return callback_result(nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR));
 }
 
 static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user) {
   (void)error, (void)user;
-  if (frame->hd.type == NGHTTP2_HEADERS && stream_of(session, frame->hd.stream_id)) {
-    nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_INTERNAL_ERROR);
-  }
-  return 0;
+  int32_t id = frame->hd.stream_id;
+  if (frame->hd.type != NGHTTP2_HEADERS || !stream_of(session, id)) return 0;
+  return callback_result(nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_INTERNAL_ERROR));
 }
 
 static ssize_t data_frame_size(nghttp2_session *session, uint8_t type, int32_t id, int32_t session_window,

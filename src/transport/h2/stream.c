@@ -197,6 +197,13 @@ static void deliver_cancel(h2_stream *stream) {
   trn_call_deliver_cancel(stream->call);
 }
 
+/* An nghttp2 function failed: no memory, the session cannot go on. */
+static void check(h2_conn *conn, int rc) {
+  if (rc == 0) return;
+  conn->is_broken = true;
+  trn__h2_conn_dirty(conn);
+}
+
 void trn__h2_stream_closed(h2_stream *stream) {
   h2_conn *conn = stream->conn;
   if (!conn) return;
@@ -205,7 +212,7 @@ void trn__h2_stream_closed(h2_stream *stream) {
   drop_output(stream);
   conn->unread_bytes -= stream->reader.unread_size - stream->reader.unread_at;
   if (stream->reader.window_debt && conn->session) {
-    nghttp2_session_consume_connection(conn->session, stream->reader.window_debt);
+    check(conn, nghttp2_session_consume_connection(conn->session, stream->reader.window_debt));
   }
   trn__h2_reader_finish(&stream->reader, &stream->read_limits);
   trn__h2_request_finish(&stream->request);
@@ -226,17 +233,13 @@ void trn__h2_stream_closed(h2_stream *stream) {
 
 /* ---- output. thread: loop ---- */
 
-static void broken(h2_conn *conn) {
-  conn->is_broken = true;
-  trn__h2_conn_dirty(conn);
-}
-
-static void check_submit(h2_stream *stream, int rc) {
-  if (rc != 0 && stream->conn) broken(stream->conn); /* no memory: the session cannot go on */
+/* Gives received bytes back to the stream's and the connection's window. */
+static void consume(h2_stream *stream, size_t size) {
+  check(stream->conn, nghttp2_session_consume(stream->conn->session, stream->id, size));
 }
 
 static void reset(h2_stream *stream, uint32_t code) {
-  check_submit(stream, nghttp2_submit_rst_stream(stream->conn->session, NGHTTP2_FLAG_NONE, stream->id, code));
+  check(stream->conn, nghttp2_submit_rst_stream(stream->conn->session, NGHTTP2_FLAG_NONE, stream->id, code));
   trn__h2_conn_dirty(stream->conn);
 }
 
@@ -275,7 +278,7 @@ static void submit_trailers(h2_stream *stream) {
   const nghttp2_nv *nv = stream->trailers ? stream->trailers->nv : &status;
   size_t count = stream->trailers ? stream->trailers->count : 1;
   stream->is_end_submitted = true;
-  check_submit(stream, nghttp2_submit_trailer(stream->conn->session, stream->id, nv, count));
+  check(stream->conn, nghttp2_submit_trailer(stream->conn->session, stream->id, nv, count));
 }
 
 static void submit_trailers_only(h2_stream *stream) {
@@ -287,7 +290,7 @@ static void submit_trailers_only(h2_stream *stream) {
   nghttp2_nv *nv = join_headers(fixed, stream->trailers ? 3 : 4, stream->trailers, &count);
   stream->is_started = stream->is_end_submitted = true;
   int rc = nv ? nghttp2_submit_response(stream->conn->session, stream->id, nv, count, NULL) : NGHTTP2_ERR_NOMEM;
-  check_submit(stream, rc);
+  check(stream->conn, rc);
   free(nv);
 }
 
@@ -300,7 +303,7 @@ static void submit_headers(h2_stream *stream) {
   nghttp2_nv *nv = join_headers(fixed, stream->announces_gzip ? 4 : 3, stream->initial, &count);
   stream->is_started = true;
   int rc = nv ? nghttp2_submit_response(stream->conn->session, stream->id, nv, count, &provider) : NGHTTP2_ERR_NOMEM;
-  check_submit(stream, rc);
+  check(stream->conn, rc);
   free(nv);
 }
 
@@ -318,7 +321,7 @@ static void advance(h2_stream *stream) {
     submit_trailers(stream); /* not through the data source: that waits for the peer's window */
   } else if (stream->is_deferred && stream->head) {
     stream->is_deferred = false;
-    check_submit(stream, nghttp2_session_resume_data(stream->conn->session, stream->id));
+    check(stream->conn, nghttp2_session_resume_data(stream->conn->session, stream->id));
   }
   trn__h2_conn_dirty(stream->conn);
 }
@@ -383,7 +386,7 @@ void trn__h2_stream_fail(h2_stream *stream, trn_status status, const char *messa
 static void refuse_http(h2_stream *stream, const char *status) {
   nghttp2_nv nv = trn__h2_nv(":status", status);
   stream->is_failed = stream->is_started = stream->is_end_submitted = true;
-  check_submit(stream, nghttp2_submit_response(stream->conn->session, stream->id, &nv, 1, NULL));
+  check(stream->conn, nghttp2_submit_response(stream->conn->session, stream->id, &nv, 1, NULL));
   trn__h2_conn_dirty(stream->conn);
 }
 
@@ -440,29 +443,28 @@ static size_t feed(h2_stream *stream, const uint8_t *data, size_t size) {
 static void keep(h2_stream *stream, const uint8_t *data, size_t size) {
   h2_conn *conn = stream->conn;
   if (!trn__h2_reader_keep(&stream->reader, data, size)) {
-    nghttp2_session_consume(conn->session, stream->id, size);
+    consume(stream, size);
     trn__h2_stream_fail(stream, TRN_RESOURCE_EXHAUSTED, "No memory for unread request bytes");
     return;
   }
   conn->unread_bytes += size;
   /* One call that nobody reads must not stop the others on its connection, until that costs too much memory. */
   if (conn->unread_bytes <= TRN_H2_UNREAD_BYTES_MAX) {
-    nghttp2_session_consume_connection(conn->session, size);
+    check(conn, nghttp2_session_consume_connection(conn->session, size));
   } else {
     stream->reader.window_debt += size;
   }
 }
 
 void trn__h2_stream_data(h2_stream *stream, const uint8_t *data, size_t size) {
-  h2_conn *conn = stream->conn;
   bool has_unread = stream->reader.unread_at < stream->reader.unread_size;
   size_t used = has_unread || is_deaf(stream) ? 0 : feed(stream, data, size);
-  if (used) nghttp2_session_consume(conn->session, stream->id, used);
+  if (used) consume(stream, used);
   if (used == size) return;
   if (is_deaf(stream)) {
-    nghttp2_session_consume(conn->session, stream->id, size - used); /* nobody will want it */
+    consume(stream, size - used); /* nobody will want it */
   } else if (is_single(stream)) {
-    nghttp2_session_consume(conn->session, stream->id, size - used);
+    consume(stream, size - used);
     trn__h2_stream_fail(stream, TRN_INTERNAL, "More than one message in a request of a method that takes one");
   } else {
     keep(stream, data + used, size - used);
@@ -484,8 +486,8 @@ static void pull(h2_stream *stream) {
     conn->unread_bytes -= used;
     size_t debt = used < reader->window_debt ? used : reader->window_debt;
     reader->window_debt -= debt;
-    nghttp2_session_consume_stream(conn->session, stream->id, used);
-    if (debt) nghttp2_session_consume_connection(conn->session, debt);
+    check(conn, nghttp2_session_consume_stream(conn->session, stream->id, used));
+    if (debt) check(conn, nghttp2_session_consume_connection(conn->session, debt));
     trn__h2_conn_dirty(conn);
     if (reader->unread_at == reader->unread_size && reader->unread_capacity > TRN_H2_BATCH_COPY) {
       free(reader->unread);
