@@ -105,7 +105,10 @@ trn_status trn_backend_open_source(trn_session *session, const trn_source_reques
   trn_backend *backend = trn_session_backend(session);
   trn_status status =
       backend->ops.open_source(backend->self, trn_session_backend_state(session), &request, out, schema, error);
-  if (status) *out = NULL;
+  if (status)
+    *out = NULL;
+  else if (!*out)
+    status = trn_error_set(error, TRN_INTERNAL, NULL, "the backend gave no source");
   return status;
 }
 
@@ -126,8 +129,10 @@ trn_status trn_backend_execute(trn_session *session, const trn_execute_request *
   if (!request.plan) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "there is no plan to execute");
   trn_backend *backend = trn_session_backend(session);
   trn_status status = backend->ops.execute(backend->self, trn_session_backend_state(session), &request, out, error);
-  TRN_ASSERT(status || *out);
-  if (status) *out = NULL;
+  if (status)
+    *out = NULL;
+  else if (!*out)
+    status = trn_error_set(error, TRN_INTERNAL, NULL, "the backend gave no operation");
   return status;
 }
 

@@ -73,8 +73,10 @@ void trn_operation_cancel(trn_operation *operation) {
 trn_status trn_operation_result_stream(trn_operation *operation, trn_stream **out, trn_error **error) {
   *out = NULL;
   trn_status status = operation->ops.result_stream(operation->self, out, error);
-  TRN_ASSERT(status || *out);
-  if (status) *out = NULL;
+  if (status)
+    *out = NULL;
+  else if (!*out)
+    status = trn_error_set(error, TRN_INTERNAL, NULL, "the operation gave no stream");
   return status;
 }
 

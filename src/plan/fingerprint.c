@@ -229,12 +229,23 @@ static void put_rel_payload(fingerprint *f, const trn_rel *rel) {
   }
 }
 
+/* The columns are the first input's: it has said all about them. */
+static bool is_pass_through(const trn_rel *rel) {
+  if (!rel->input_count) return false;
+  const trn_rel *input = rel->inputs[0];
+  if (rel->column_count != input->column_count) return false;
+  if (rel->columns == input->columns) return true;
+  for (uint32_t i = 0; i < rel->column_count; i++) {
+    const trn_column *a = &rel->columns[i], *b = &input->columns[i];
+    if (a->id != b->id || a->nullable != b->nullable || !trn__type_equal(a->type, b->type)) return false;
+  }
+  return true;
+}
+
 static void put_rel(fingerprint *f, const trn_rel *rel) {
   put_int(f, (uint64_t)rel->kind | 0x80 | (uint64_t)rel->input_count << 8 | (uint64_t)rel->expr_count << 32);
   put_rel_payload(f, rel);
-  /* Shared with the first input: nothing that the input has not said. */
-  bool is_through =
-      rel->input_count && rel->columns == rel->inputs[0]->columns && rel->column_count == rel->inputs[0]->column_count;
+  bool is_through = is_pass_through(rel);
   put_int(f, is_through);
   if (is_through) return;
   put_int(f, rel->column_count);

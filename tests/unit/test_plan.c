@@ -573,6 +573,12 @@ static void fingerprints_of_shared_nodes_equal_those_of_copies(void **state) {
   print_of(a, trn__rel_create(a, TRN_REL_UNION, (const trn_rel *[]){one, one}, 2, NULL, 0, columns, 2), x);
   print_of(a, trn__rel_create(a, TRN_REL_UNION, (const trn_rel *[]){one, copy}, 2, NULL, 0, columns, 2), y);
   assert_memory_equal(x, y, 16);
+  /* Likewise of columns that pass through. */
+  trn_rel *filter = trn__rel_filter(a, one, trn__expr_bool(a, true));
+  print_of(a, filter, x);
+  filter->columns = trn__arena_copy(a, one->columns, 2 * sizeof *one->columns);
+  print_of(a, filter, y);
+  assert_memory_equal(x, y, 16);
 }
 
 /* ---- text ---- */

@@ -50,7 +50,7 @@ static trn_status bare_execute(void *self, void *state, const trn_execute_reques
 static trn_status bare_source(void *self, void *state, const trn_source_request *request, trn_source **out,
                               struct ArrowSchema *schema, trn_error **error) {
   (void)self, (void)state, (void)request, (void)out, (void)schema, (void)error;
-  return TRN_OK;
+  return TRN_OK; /* without giving one */
 }
 static trn_source *bare_ref(void *self, trn_source *source) {
   ((bare *)self)->source_refs++;
@@ -250,6 +250,13 @@ static void plans_hold_their_sources(void **state) {
   trn_arena *arena = trn__arena_create(0);
   static int thing;
   assert_int_equal(trn__source_hold(arena, backend, (trn_source *)&thing), TRN_OK);
+  trn_session *session;
+  trn_source *source;
+  struct ArrowSchema schema;
+  trn_source_request request = {.struct_size = sizeof request, .format = "csv"};
+  assert_int_equal(trn_session_open(backend, NULL, &session, NULL), TRN_OK);
+  assert_int_equal(trn_backend_open_source(session, &request, &source, &schema, NULL), TRN_INTERNAL);
+  trn_session_unref(session);
   trn_backend_unref(backend);
   assert_int_equal(self.source_refs, 1);
   assert_int_equal(self.destroyed, 0);
