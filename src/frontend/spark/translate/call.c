@@ -9,6 +9,7 @@
 static const spark_function_table *const tables[] = {
     &spark__functions_operator, &spark__functions_condition, &spark__functions_aggregate, &spark__functions_string,
     &spark__functions_math,     &spark__functions_date,      &spark__functions_nested,    &spark__functions_window,
+    &spark__functions_more,
 };
 
 static bool same_name(const char *row, const char *name, size_t size) {
@@ -272,9 +273,6 @@ static trn_status check_modifiers(spark_builder *b) {
                         "prettyName", b->function->name, (char *)NULL);
   }
   if (!aggregate) return TRN_OK;
-  for (size_t i = 0; i < call->arg_count; i++)
-    if (call->args[i].has_aggregate)
-      return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "NESTED_AGGREGATE_FUNCTION", call->position, (char *)NULL);
   if (call->filter && call->filter->expr->type->id != TRN_TYPE_BOOL) {
     const char *sql = trn__arena_printf(b->t->arena, "\"%s\"", call->filter->name);
     const char *type = spark__quoted_type(b->t, call->filter->expr->type);

@@ -347,6 +347,8 @@ const char *spark__letter_text(char letter) {
 const trn_type *spark__implicit_type(spark_translator *t, const trn_type *from, char letter) {
   if (accepts(letter, from)) return spark__is_string(from) && from->length ? trn__type(TRN_TYPE_STRING) : from;
   const trn_type *target = of_letter(letter);
+  if (from->id == TRN_TYPE_NULL && (letter == 'A' || letter == 'k')) return trn__type_array(t->arena, from, true);
+  if (from->id == TRN_TYPE_NULL && letter == 'M') return trn__type_map(t->arena, from, from, true);
   if (from->id == TRN_TYPE_NULL) return target;
   if (!target) return NULL;
   bool number = trn__type_is_numeric(from);

@@ -93,6 +93,7 @@ static trn_status build_avg(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type;
   if (type->id == TRN_TYPE_FLOAT64) return spark__gives(b, spark__aggregate(b, "@avg", type, true, b->args, 1), out);
   if (type->id == TRN_TYPE_DECIMAL) type = spark__decimal_bounded(b->t, type->precision + 4, type->scale + 4);
+  else type = trn__type(type->id); /* an interval with all its fields */
   return spark__gives(b, moded_aggregate(b, "trn.avg", "trn.avg_try", type), out);
 }
 
@@ -117,7 +118,8 @@ static trn_status build_first(spark_builder *b, const trn_expr **out) {
   }
   b->text = trn__arena_printf(b->t->arena, "%s(%s)%s", b->function->name, b->call->args[0].name,
                               b->call->ignore_nulls ? " ignore nulls" : "");
-  const char *name = trn__arena_printf(b->t->arena, ignore ? "%s_ignore_nulls" : "%s", b->function->run);
+  const char *value = b->function->run[4] == 'a' ? "" : "_value"; /* trn.first_value_ignore_nulls, trn.any_value_... */
+  const char *name = ignore ? trn__arena_printf(b->t->arena, "%s%s_ignore_nulls", b->function->run, value) : b->function->run;
   if (!b->text || !name) return trn__no_memory(b->error);
   return spark__gives(b, spark__aggregate(b, name, b->args[0]->type, true, b->args, 1), out);
 }
@@ -132,6 +134,46 @@ static trn_status build_collect(spark_builder *b, const trn_expr **out) {
   if (spark__type_depth(element) >= TRN_TYPE_DEPTH_MAX) return spark__not_supported(b, "a type nested this deep");
   const trn_type *type = trn__type_array(b->t->arena, element, false);
   return spark__gives(b, spark__aggregate(b, b->function->run, type, false, b->args, 1), out);
+}
+
+/* bit_and and kin: of integers, in their type. */
+static trn_status build_bits(spark_builder *b, const trn_expr **out) {
+  const trn_type *type = spark__implicit_type(b->t, b->args[0]->type, 'I');
+  if (!type) return spark__unexpected_input(b, 0, "\"INTEGRAL\"", b->args[0]->type);
+  trn_status status = spark__coerce(b, 0, type);
+  return status ? status : spark__gives(b, spark__aggregate(b, b->function->run, type, true, b->args, 1), out);
+}
+
+/* listagg(x [, delimiter]) of strings: the engine's string_agg. */
+static trn_status build_listagg(spark_builder *b, const trn_expr **out) {
+  if (b->args[0]->type->id == TRN_TYPE_BINARY) return spark__not_supported(b, "binary");
+  if (b->call->is_distinct && b->call->order_count) return spark__not_supported(b, "DISTINCT with an order");
+  trn_status status = TRN_OK;
+  for (size_t i = 0; !status && i < b->count; i++) {
+    const trn_type *type = spark__implicit_type(b->t, b->args[i]->type, 's');
+    if (!type) return spark__unexpected_input(b, i, "(\"STRING\" or \"BINARY\")", b->args[i]->type);
+    status = spark__coerce(b, i, type);
+  }
+  if (status) return status;
+  bool given = b->count == 2 && b->args[1]->kind == TRN_EXPR_LITERAL && !b->args[1]->u.literal.is_null;
+  if (b->count == 2 && b->args[1]->kind != TRN_EXPR_LITERAL) return spark__not_supported(b, "a delimiter that is not a literal");
+  const char *name = b->call->order_count ? "listagg" : b->function->name;
+  b->name = trn__arena_printf(b->t->arena, b->count == 2 ? "%s(%s$1, $2)" : "%s(%s$1, NULL)", name,
+                              b->call->is_distinct ? "DISTINCT " : "");
+  const trn_expr *args[2] = {b->args[0], given ? b->args[1] : trn__expr_string(b->t->arena, "", 0)};
+  if (!b->name) return trn__no_memory(b->error);
+  return spark__gives(b, spark__aggregate(b, "@string_agg", trn__type(TRN_TYPE_STRING), true, args, 2), out);
+}
+
+/* regr_count, regr_avgx, regr_avgy(y, x): over the pairs without a null. */
+static trn_status build_regression(spark_builder *b, const trn_expr **out) {
+  char which = b->function->run[0];
+  const trn_expr *value = which == 'c' ? one(b->t) : b->args[which == 'x'];
+  const trn_expr *branches[2] = {none_is_null(b), value};
+  if (!branches[0] || !value) return trn__no_memory(b->error);
+  const trn_expr *arg = spark__case(b->t, branches, 2, value->type);
+  const trn_type *type = trn__type(which == 'c' ? TRN_TYPE_INT64 : TRN_TYPE_FLOAT64);
+  return spark__gives(b, arg ? spark__aggregate(b, which == 'c' ? "@count" : "@avg", type, which != 'c', &arg, 1) : NULL, out);
 }
 
 #define AGGREGATE SPARK_FUNCTION_AGGREGATE
@@ -149,7 +191,7 @@ static const spark_function rows[] = {
     {"first_value", "a|a", NULL, "trn.first", build_first, NULL, 0, AGGREGATE},
     {"last", "a|a", NULL, "trn.last", build_first, NULL, 0, AGGREGATE},
     {"last_value", "a|a", NULL, "trn.last", build_first, NULL, 0, AGGREGATE},
-    {"any_value", "a|a", NULL, "trn.first", build_first, NULL, 0, AGGREGATE},
+    {"any_value", "a|a", NULL, "trn.any_value", build_first, NULL, 0, AGGREGATE},
     {"max_by", "ao|a", NULL, "trn.max_by", build_by, NULL, 0, AGGREGATE},
     {"min_by", "ao|a", NULL, "trn.min_by", build_by, NULL, 0, AGGREGATE},
     {"bool_and", "B", "B", "trn.bool_and", NULL, NULL, 0, AGGREGATE},
@@ -169,6 +211,14 @@ static const spark_function rows[] = {
     {"corr", "dd", "d", "trn.corr", NULL, NULL, 0, AGGREGATE},
     {"covar_samp", "dd", "d", "trn.covar_samp", NULL, NULL, 0, AGGREGATE},
     {"covar_pop", "dd", "d", "trn.covar_pop", NULL, NULL, 0, AGGREGATE},
+    {"bit_and", "a", NULL, "@bit_and", build_bits, NULL, 0, AGGREGATE},
+    {"bit_or", "a", NULL, "@bit_or", build_bits, NULL, 0, AGGREGATE},
+    {"bit_xor", "a", NULL, "@bit_xor", build_bits, NULL, 0, AGGREGATE},
+    {"listagg", "a|a", NULL, NULL, build_listagg, NULL, 0, AGGREGATE},
+    {"string_agg", "a|a", NULL, NULL, build_listagg, NULL, 0, AGGREGATE},
+    {"regr_count", "dd", NULL, "c", build_regression, NULL, 0, AGGREGATE},
+    {"regr_avgx", "dd", NULL, "x", build_regression, NULL, 0, AGGREGATE},
+    {"regr_avgy", "dd", NULL, "y", build_regression, NULL, 0, AGGREGATE},
     {"collect_list", "a", NULL, "trn.collect_list", build_collect, NULL, SPARK_NEVER_NULL, AGGREGATE},
     {"array_agg", "a", NULL, "trn.collect_list", build_collect, "=collect_list", SPARK_NEVER_NULL, AGGREGATE},
     {"collect_set", "a", NULL, "trn.collect_set", build_collect, NULL, SPARK_NEVER_NULL, AGGREGATE},

@@ -86,17 +86,17 @@ static trn_status build_nvl2(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__case(b->t, args, 3, b->args[1]->type), out);
 }
 
-static trn_status compare_with_zero(spark_builder *b, const trn_expr **equal) {
-  const trn_expr *value = b->args[0];
-  if (!trn__type_is_numeric(value->type)) return spark__unexpected_input(b, 0, "\"NUMERIC\"", value->type);
-  const trn_expr *zero = spark__fold_cast(b->t, trn__expr_int(b->t->arena, trn__type(TRN_TYPE_INT32), 0), value->type);
-  *equal = zero ? spark__compare(b->t, "=", value, zero) : NULL;
-  return *equal ? TRN_OK : trn__no_memory(b->error);
-}
+/* nullifzero(x) is nullif(x, 0): anything that compares with an int. */
 static trn_status build_nullifzero(spark_builder *b, const trn_expr **out) {
-  const trn_expr *args[3] = {NULL, trn__expr_null(b->t->arena, b->args[0]->type), b->args[0]};
-  trn_status status = compare_with_zero(b, &args[0]);
-  return status ? status : spark__gives(b, spark__case(b->t, args, 3, args[2]->type), out);
+  spark_value pair[2] = {b->call->args[0], {.name = "0", .is_literal = true, .is_foldable = true}};
+  spark_call call = *b->call;
+  spark_builder inner = *b;
+  pair[1].expr = b->args[1] = trn__expr_int(b->t->arena, trn__type(TRN_TYPE_INT32), 0);
+  if (!b->args[1]) return trn__no_memory(b->error);
+  call.args = pair;
+  call.arg_count = inner.count = 2;
+  inner.call = &call;
+  return build_nullif(&inner, out);
 }
 static trn_status build_zeroifnull(spark_builder *b, const trn_expr **out) {
   const trn_type *type = NULL;

@@ -232,8 +232,11 @@ static trn_status build_zone(spark_builder *b, const trn_expr **out) { return sp
 /* Timestamps and numbers of them: units of the epoch. */
 static trn_status build_unix_date(spark_builder *b, const trn_expr **out) {
   const trn_type *type = trn__type(b->function->run[0] == '>' ? TRN_TYPE_DATE : TRN_TYPE_INT32);
-  if (spark__is_literal(b->args[0]))
-    return spark__gives(b, trn__expr_int(b->t->arena, type, b->args[0]->u.literal.value.integer), out);
+  if (spark__is_literal(b->args[0])) {
+    trn_expr *folded = trn__expr_int(b->t->arena, type, b->args[0]->u.literal.value.integer);
+    if (folded) folded->nullable = b->args[0]->nullable;
+    return spark__gives(b, folded, out);
+  }
   return spark__gives(b, trn__expr_cast(b->t->arena, b->args[0], type, false), out); /* the same 32 bits in Arrow */
 }
 

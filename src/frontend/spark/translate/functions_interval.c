@@ -216,6 +216,7 @@ static trn_status scale_interval(spark_builder *b, size_t interval, const char *
   const trn_type *result = from->id == TRN_TYPE_INTERVAL_YEAR_MONTH ? trn__type(TRN_TYPE_INTERVAL_YEAR_MONTH)
                                                                     : trn__type(TRN_TYPE_INTERVAL_DAY_TIME);
   const trn_expr *args[2] = {b->args[interval], b->args[number]};
+  if (interval == 1 && b->function->display) b->name = "($2 * $1)";
   trn_expr *expr = spark__kernel_with(b, kernel, result, args, 2, SPARK_POSITION);
   return given(b, expr, done, out);
 }

@@ -67,7 +67,7 @@ static trn_status build_ceil(spark_builder *b, const trn_expr **out) {
   if (type->id == TRN_TYPE_FLOAT32 || type->id == TRN_TYPE_NULL || spark__is_string(type))
     status = spark__coerce(b, 0, trn__type(TRN_TYPE_FLOAT64));
   else if (!trn__type_is_numeric(type)) return spark__unexpected_input(b, 0, "(\"DECIMAL\" or \"DOUBLE\" or \"BIGINT\")", type);
-  if (!status && trn__type_is_integer(type)) status = spark__coerce(b, 0, trn__type(TRN_TYPE_INT64));
+  if (!status && trn__type_is_integer(type) && b->count == 1) status = spark__coerce(b, 0, trn__type(TRN_TYPE_INT64));
   if (!status && b->count == 2 && b->args[0]->type->id != TRN_TYPE_DECIMAL) {
     const trn_type *decimal = spark__decimal_for(b->t, b->args[0]->type);
     status = decimal ? spark__coerce(b, 0, decimal) : trn__no_memory(b->error);
@@ -109,7 +109,7 @@ static trn_status build_pi(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__double_literal(b->t, 3.141592653589793, trn__type(TRN_TYPE_FLOAT64)), out);
 }
 static trn_status build_log(spark_builder *b, const trn_expr **out) {
-  if (b->count == 1) b->name = "ln($1)";
+  if (b->count == 1) b->name = "LOG(E(), $1)";
   return spark__gives(b, spark__kernel(b->t, "trn.log", trn__type(TRN_TYPE_FLOAT64), b->args, b->count), out);
 }
 
@@ -125,6 +125,8 @@ static trn_status build_shift(spark_builder *b, const trn_expr **out) {
 }
 
 static trn_status build_bit_count(spark_builder *b, const trn_expr **out) {
+  trn_status status = b->args[0]->type->id == TRN_TYPE_NULL ? spark__coerce(b, 0, trn__type(TRN_TYPE_INT32)) : TRN_OK;
+  if (status) return status;
   const trn_type *type = b->args[0]->type;
   if (!trn__type_is_integer(type) && type->id != TRN_TYPE_BOOL)
     return spark__unexpected_input(b, 0, "(\"INTEGRAL\" or \"BOOLEAN\")", type);

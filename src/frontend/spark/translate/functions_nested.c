@@ -102,8 +102,22 @@ static trn_status build_map(spark_builder *b, const trn_expr **out) {
 }
 
 /* ---- taking apart ---- */
+/* size(NULL) is NULL; with ANSI off size and cardinality give -1. */
 static trn_status build_size(spark_builder *b, const trn_expr **out) {
-  return spark__gives(b, spark__kernel(b->t, "trn.size", trn__type(TRN_TYPE_INT32), b->args, 1), out);
+  bool legacy = !b->t->ansi && b->function->flags & SPARK_LEGACY_NULL;
+  trn_expr *expr = spark__kernel(b->t, legacy ? "trn.size_legacy" : "trn.size", trn__type(TRN_TYPE_INT32), b->args, 1);
+  if (expr && legacy) expr->nullable = false;
+  return spark__gives(b, expr, out);
+}
+
+/* The position, from 1, of a value; 0 when it is not there. */
+static trn_status build_array_position(spark_builder *b, const trn_expr **out) {
+  const trn_type *type = b->args[0]->type, *common = NULL;
+  if (spark__wider_type(b->t, type->fields[0].type, b->args[1]->type, &common)) return trn__no_memory(b->error);
+  if (!common || !trn__type_same_shape(common, type->fields[0].type)) return spark__not_supported(b, "a value of another type");
+  trn_status status = spark__coerce(b, 1, common);
+  if (status) return status;
+  return spark__gives(b, spark__kernel(b->t, "trn.array_position", trn__type(TRN_TYPE_INT64), b->args, 2), out);
 }
 
 static trn_status element_of_map(spark_builder *b, const trn_expr **out) {
@@ -141,8 +155,8 @@ static trn_status build_element_at(spark_builder *b, const trn_expr **out) {
 
 /* a[i], 0-based: get_array_item is UnresolvedExtractValue's, which expression_nested.c names; get is the function. */
 static trn_status build_array_get(spark_builder *b, const trn_expr **out) {
-  const trn_type *type = b->args[0]->type;
-  if (!trn__type_is_integer(b->args[1]->type)) return spark__unexpected_input(b, 1, "\"INTEGRAL\"", b->args[1]->type);
+  const trn_type *type = b->args[0]->type, *index = spark__implicit_type(b->t, b->args[1]->type, 'I');
+  if (!index) return spark__unexpected_input(b, 1, "\"INTEGRAL\"", b->args[1]->type);
   trn_status status = spark__cast(b->t, b->args[1], trn__type(TRN_TYPE_INT32), SPARK_CAST_ANSI, b->call->position, &b->args[1],
                                   b->error);
   if (status) return status;
@@ -171,8 +185,9 @@ static const spark_function rows[] = {
     {"struct", "|a+", NULL, NULL, build_struct, NULL, 0, 0},
     {"named_struct", "|a+", NULL, NULL, build_named_struct, NULL, 0, 0},
     {"map", "|a+", NULL, NULL, build_map, NULL, 0, 0},
-    {"size", "k", NULL, NULL, build_size, NULL, 0, 0},
-    {"cardinality", "k", NULL, NULL, build_size, NULL, 0, 0},
+    {"size", "k", NULL, NULL, build_size, NULL, SPARK_LEGACY_NULL, 0},
+    {"cardinality", "k", NULL, NULL, build_size, NULL, SPARK_LEGACY_NULL, 0},
+    {"array_position", "Aa", NULL, NULL, build_array_position, NULL, 0, 0},
     {"array_size", "A", NULL, NULL, build_size, NULL, 0, 0},
     {"element_at", "aa", NULL, NULL, build_element_at, NULL, 0, 0},
     {"try_element_at", "aa", NULL, NULL, build_element_at, NULL, SPARK_TRY, 0},

@@ -318,7 +318,7 @@ trn_status spark__typed_string(spark_translator *t, const Spark__Connect__TrnTyp
     if (!spark__parse_time(text, size, &value, &digits)) return bad_typed(t, "TIME(6)", text, position, error);
     trn_type *time = trn__arena_copy(t->arena, trn__type(TRN_TYPE_TIME), sizeof(trn_type));
     if (!time) return trn__no_memory(error);
-    time->precision = 6;
+    time->precision = (uint8_t)(digits > 6 ? digits : 6);
     return made(t, trn__expr_int(t->arena, time, value), position, out, error);
   }
   bool ntz = !strcasecmp(type, "TIMESTAMP_NTZ");

@@ -36,11 +36,68 @@ typedef struct sum {
   uint8_t first, last;
 } sum;
 
-static trn_status bad_interval(spark_translator *t, const char *text, trn_position position, trn_error **error) {
-  const char *shown = trn__arena_printf(t->arena, "%s", text);
-  if (!shown) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.UNKNOWN_PARSING_ERROR", position, "input", shown,
-                      (char *)NULL);
+/* ---- errors ---- */
+static const char *word_of(spark_translator *t, const char *name) { /* lower case */
+  char *copy = trn__arena_strdup(t->arena, name);
+  for (char *p = copy; p && *p; p++)
+    if (*p >= 'A' && *p <= 'Z') *p = (char)(*p - 'A' + 'a');
+  return copy ? copy : "";
+}
+
+/* 'text' FROM TO: what the fields should have looked like. */
+static trn_status bad_fields(spark_translator *t, const char *text, const unit *from, const unit *to, trn_position position,
+                             trn_error **error) {
+  static const char *const letters[] = {"d", "h", "m", "s.n"}, *const names[] = {"DAY", "HOUR", "MINUTE", "SECOND"};
+  const char *type = trn__arena_printf(t->arena, "interval %s to %s", from->name, to->name), *format;
+  if (!type) return trn__no_memory(error);
+  if (from->months) {
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.UNMATCHED_FORMAT_STRING", position,
+                        "intervalStr", "year-month", "supportedFormat",
+                        "`[+|-]y-m`, `INTERVAL [+|-]'[+|-]y-m' YEAR TO MONTH`", "typeName", type, "input", text, (char *)NULL);
+  }
+  trn_strbuf shape = {0};
+  for (uint8_t i = from->field; i <= to->field; i++)
+    trn__strbuf_printf(&shape, "%s%s", i == from->field ? "" : i == 1 ? " " : ":", letters[i]);
+  const char *fields = spark__finish_text(t, &shape);
+  if (!fields) return trn__no_memory(error);
+  format = trn__arena_printf(t->arena, "`[+|-]%s`, `INTERVAL [+|-]'[+|-]%s' %s TO %s`", fields, fields, names[from->field],
+                             names[to->field]);
+  if (!format) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.UNMATCHED_FORMAT_STRING_WITH_NOTICE", position,
+                      "intervalStr", "day-time", "supportedFormat", format, "typeName", type, "input", text, (char *)NULL);
+}
+
+static trn_status bad_interval(spark_translator *t, const Spark__Connect__TrnInterval *proto, const char *text,
+                               trn_position position, trn_error **error) {
+  if (proto->n_units == 0) {
+    const char *value = trn__arena_printf(t->arena, "'%s'", text);
+    if (!value) return trn__no_memory(error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_TYPED_LITERAL", position, "valueType", "\"INTERVAL\"", "value",
+                        value, (char *)NULL);
+  }
+  for (size_t i = 0; i < proto->n_units; i++)
+    if (!find_unit(proto->units[i], strlen(proto->units[i])))
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.INVALID_UNIT", position, "input", text,
+                          "unit", word_of(t, proto->units[i]), (char *)NULL);
+  if (proto->n_values == 1 && proto->n_units == 2) {
+    const unit *from = find_unit(proto->units[0], strlen(proto->units[0])), *to = find_unit(proto->units[1], strlen(proto->units[1]));
+    if (from->months == to->months && from->field < to->field) return bad_fields(t, text, from, to, position, error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.UNSUPPORTED_FROM_TO_EXPRESSION", position, "from",
+                        word_of(t, proto->units[0]), "to", word_of(t, proto->units[1]), "input", text, (char *)NULL);
+  }
+  trn_i128 value;
+  int precision, scale;
+  if (spark__parse_decimal(text, strlen(text), &value, &precision, &scale) && scale == 0)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INTERVAL_ARITHMETIC_OVERFLOW.WITHOUT_SUGGESTION", position, (char *)NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "_LEGACY_ERROR_TEMP_0026", position, "value", text, (char *)NULL);
+}
+
+static trn_status mixed_units(spark_translator *t, trn_position position, trn_error **error) {
+  const char *text = "interval";
+  if (t->sql && position.start >= 0 && position.stop >= position.start && (size_t)position.stop < t->sql_size)
+    text = trn__arena_str(t->arena, t->sql + position.start, (size_t)(position.stop - position.start) + 1);
+  if (!text) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "_LEGACY_ERROR_TEMP_0029", position, "literal", text, (char *)NULL);
 }
 
 /* "[+-]digits[.digits]" times the unit; fractions only of seconds. */
@@ -173,13 +230,12 @@ trn_status spark__interval(spark_translator *t, const Spark__Connect__TrnInterva
   const char *bad = "";
   bool fits = interval->n_units == 0 || interval->n_units == value_count || (value_count == 1 && interval->n_units == 2);
   if (!fits || !add_all(t, interval, values, value_count, &total, &bad)) {
-    if (total.has_months && total.has_micros)
-      return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "Intervals of months and days at once are not supported yet");
-    return bad_interval(t, bad, position, error);
+    if (total.has_months && total.has_micros) return mixed_units(t, position, error);
+    return bad_interval(t, interval, bad, position, error);
   }
   int64_t value = total.has_months ? total.months : total.micros;
   if (interval->negative) {
-    if (value == INT64_MIN) return bad_interval(t, bad, position, error);
+    if (value == INT64_MIN) return bad_interval(t, interval, bad, position, error);
     value = -value;
   }
   trn_type *type = trn__arena_copy(

@@ -151,7 +151,7 @@ static bool clock_time(cursor *c, int64_t *nanos, int *digits) {
 
 bool spark__parse_time(const char *text, size_t size, int64_t *nanos, int *digits) {
   cursor c = trimmed(text, size);
-  return clock_time(&c, nanos, digits) && c.at == c.end && *digits <= 6;
+  return clock_time(&c, nanos, digits) && c.at == c.end;
 }
 
 /* Z, UTC, GMT, [UTC|GMT][+-]h[h][:mm[:ss]]; anything else (a region) is for a kernel that has a zone table. */

@@ -67,6 +67,7 @@ extern const spark_function_table spark__functions_math;
 extern const spark_function_table spark__functions_date;
 extern const spark_function_table spark__functions_nested;
 extern const spark_function_table spark__functions_window;
+extern const spark_function_table spark__functions_more;
 
 /* NULL: there is no such row. The name is compared without case. */
 const spark_function *spark__function_find(const char *name, size_t size);
