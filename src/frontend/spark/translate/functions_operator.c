@@ -212,7 +212,7 @@ static trn_status build_pmod(spark_builder *b, const trn_expr **out) {
 
 /* ---- comparisons ---- */
 static trn_status not_orderable(spark_builder *b, const trn_type *type) {
-  const char *name = trn__arena_printf(b->t->arena, "`%s`", b->function->display ? b->function->run : b->function->name);
+  const char *name = trn__arena_printf(b->t->arena, "`%s`", b->function->run ? b->function->run : b->function->name);
   const char *text = spark__quoted_type(b->t, type);
   if (!name || !text) return trn__no_memory(b->error);
   return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE", "functionName", name, "dataType", text, (char *)NULL);
@@ -221,7 +221,7 @@ static trn_status not_orderable(spark_builder *b, const trn_type *type) {
 /* With ANSI off a boolean equals a number when it equals it as a number. */
 static trn_status coerce_boolean_equality(spark_builder *b) {
   const char *run = b->function->run;
-  if (b->t->ansi || (strcmp(run, "=") != 0 && strcmp(run, "<=>") != 0)) return TRN_OK;
+  if (b->t->ansi || !run || (strcmp(run, "=") != 0 && strcmp(run, "<=>") != 0)) return TRN_OK;
   for (size_t i = 0; i < 2; i++)
     if (b->args[i]->type->id == TRN_TYPE_BOOL && trn__type_is_numeric(b->args[1 - i]->type))
       return spark__coerce(b, i, b->args[1 - i]->type);
@@ -379,8 +379,8 @@ static const spark_function rows[] = {
     {"=", "aa", NULL, "=", build_compare, "($1 = $2)", 0, 0},
     {"<=>", "aa", NULL, "<=>", build_compare, "($1 <=> $2)", SPARK_NEVER_NULL, 0},
     {"equal_null", "aa", NULL, "<=>", build_compare, NULL, SPARK_NEVER_NULL, 0},
-    {"!=", "aa", NULL, NULL, build_not_equal, "(NOT ($1 = $2))", 0, 0},
-    {"<>", "aa", NULL, NULL, build_not_equal, "(NOT ($1 = $2))", 0, 0},
+    {"!=", "aa", NULL, "=", build_not_equal, "(NOT ($1 = $2))", 0, 0},
+    {"<>", "aa", NULL, "=", build_not_equal, "(NOT ($1 = $2))", 0, 0},
     {"<", "aa", NULL, "<", build_compare, "($1 < $2)", 0, 0},
     {"<=", "aa", NULL, "<=", build_compare, "($1 <= $2)", 0, 0},
     {">", "aa", NULL, ">", build_compare, "($1 > $2)", 0, 0},
