@@ -8,7 +8,7 @@
 typedef Spark__Connect__Relation msg_rel;
 typedef Spark__Connect__Expression msg_expr;
 
-#define MSG_NEW(arena, type, init) ((type *)msg_copy((arena), &(type)init, sizeof(type)))
+#define MSG_NEW(arena, type, ...) ((type *)msg_copy((arena), &(type)__VA_ARGS__, sizeof(type)))
 static inline void *msg_copy(trn_arena *arena, const void *data, size_t size) {
   void *copy = trn__arena_copy(arena, data, size);
   assert(copy);

@@ -166,7 +166,8 @@ static trn_status subtract_timestamps(spark_builder *b, bool *done, const trn_ex
   bool local = true;
   for (size_t i = 0; i < 2; i++) {
     const trn_type *type = b->args[i]->type;
-    bool fits = spark__is_timestamp(type) || type->id == TRN_TYPE_DATE || spark__is_string(type) || type->id == TRN_TYPE_NULL;
+    bool fits = spark__is_timestamp(type) || type->id == TRN_TYPE_DATE || type->id == TRN_TYPE_NULL ||
+                (spark__is_string(type) && b->t->ansi); /* with ANSI off strings are not promoted here */
     if (!fits) return unexpected(b, i, spark__letter_text('T'), done);
     local = local && type->id != TRN_TYPE_TIMESTAMP;
   }
@@ -178,7 +179,7 @@ static trn_status subtract_dates(spark_builder *b, bool *done, const trn_expr **
   for (size_t i = 0; i < 2; i++) {
     const trn_type *type = b->args[i]->type;
     if (type->id == TRN_TYPE_TIME) break; /* an implicit cast that fails as a cast */
-    if (type->id != TRN_TYPE_DATE && type->id != TRN_TYPE_NULL && !spark__is_string(type))
+    if (type->id != TRN_TYPE_DATE && type->id != TRN_TYPE_NULL && !(spark__is_string(type) && b->t->ansi))
       return unexpected(b, i, spark__letter_text('D'), done);
   }
   return difference(b, TRN_TYPE_DATE, "trn.date_diff_dt", spark__day_time(b->t, 0, 0), done, out);

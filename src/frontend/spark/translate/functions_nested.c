@@ -156,6 +156,7 @@ static trn_status build_element_at(spark_builder *b, const trn_expr **out) {
 /* a[i], 0-based: get_array_item is UnresolvedExtractValue's, which expression_nested.c names; get is the function. */
 static trn_status build_array_get(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type, *index = spark__implicit_type(b->t, b->args[1]->type, 'I');
+  if (type->id != TRN_TYPE_ARRAY) return spark__unexpected_input(b, 0, "\"ARRAY\"", type);
   if (!index) return spark__unexpected_input(b, 1, "\"INTEGRAL\"", b->args[1]->type);
   trn_status status = spark__cast(b->t, b->args[1], trn__type(TRN_TYPE_INT32), SPARK_CAST_ANSI, b->call->position, &b->args[1],
                                   b->error);
@@ -191,8 +192,8 @@ static const spark_function rows[] = {
     {"array_size", "A", NULL, NULL, build_size, NULL, 0, 0},
     {"element_at", "aa", NULL, NULL, build_element_at, NULL, 0, 0},
     {"try_element_at", "aa", NULL, NULL, build_element_at, NULL, SPARK_TRY, 0},
-    {"get", "Aa", NULL, NULL, build_array_get, NULL, SPARK_TRY, 0},
-    {"get_array_item", "Aa", NULL, NULL, build_array_get, "$1[$2]", SPARK_NO_NAMES, 0},
+    {"get", "aa", NULL, NULL, build_array_get, NULL, SPARK_TRY, 0},
+    {"get_array_item", "aa", NULL, NULL, build_array_get, "$1[$2]", SPARK_NO_NAMES, 0},
     {"get_map_value", "Ma", NULL, NULL, element_of_map, "$1[$2]", SPARK_NO_NAMES, 0},
     {"array_contains", "aa", NULL, NULL, build_array_contains, NULL, 0, 0},
 };
