@@ -96,7 +96,7 @@ static h2_read fail(h2_failure *failure, trn_status status, const char *format, 
   return H2_READ_FAILED;
 }
 
-static void drop_message(h2_reader *reader, const h2_read_limits *limits) {
+static void reader_reset(h2_reader *reader, const h2_read_limits *limits) {
   if (reader->message_capacity) atomic_fetch_sub(limits->partial_bytes, reader->message_capacity);
   reader->message = NULL;
   reader->message_capacity = reader->message_have = reader->message_size = 0;
@@ -105,7 +105,7 @@ static void drop_message(h2_reader *reader, const h2_read_limits *limits) {
 
 void trn__h2_reader_finish(h2_reader *reader, const h2_read_limits *limits) {
   free(reader->message);
-  drop_message(reader, limits);
+  reader_reset(reader, limits);
   free(reader->unread);
   *reader = (h2_reader){0};
 }
@@ -214,7 +214,7 @@ static h2_read take_message(h2_reader *reader, const h2_read_limits *limits, trn
   } else {
     *message = (trn_slice){.data = ""};
   }
-  drop_message(reader, limits);
+  reader_reset(reader, limits);
   return result;
 }
 
