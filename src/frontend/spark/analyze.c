@@ -43,6 +43,16 @@ static trn_status translate(spark_rpc *rpc, const Spark__Connect__Plan *plan, tr
   return status ? status : spark__plan_relation(rpc, root, out, error);
 }
 
+static trn_status catalog_fields(spark_rpc *rpc, const Spark__Connect__Catalog *catalog, const trn_field **fields,
+                                 size_t *count, trn_error **error) {
+  spark_table table;
+  trn_status status = spark__catalog_columns(rpc->arena, catalog, &table, error);
+  if (status) return status;
+  *fields = table.fields;
+  *count = table.column_count;
+  return TRN_OK;
+}
+
 /* The fields of a plan's result, also of those that are made here. `*plan` may be NULL afterwards; the fields live as long as
  * it and the request. */
 static trn_status fields_of(spark_rpc *rpc, const Spark__Connect__Plan *from, trn_plan **plan,
@@ -52,7 +62,7 @@ static trn_status fields_of(spark_rpc *rpc, const Spark__Connect__Plan *from, tr
   trn_status status = root_of(from, &root, error);
   if (status) return status;
   if (root->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_CATALOG)
-    return spark__catalog_columns(rpc->arena, root->catalog, fields, count, error);
+    return catalog_fields(rpc, root->catalog, fields, count, error);
   bool is_show = root->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_SHOW_STRING;
   if (is_show || root->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_HTML_STRING) {
     trn_field *field = TRN_NEW(rpc->arena, trn_field);
@@ -113,27 +123,36 @@ static trn_status put_analyzed(trn_plan *plan, trn_strbuf *out, trn_error **erro
   return TRN_OK;
 }
 
+trn_status spark__explain(spark_rpc *rpc, const Spark__Connect__Relation *relation, const char *mode, trn_strbuf *out,
+                          trn_error **error) {
+  trn_plan *plan = NULL;
+  bool extended = strcmp(mode, "extended") == 0;
+  trn_status status = spark__plan_relation(rpc, relation, &plan, error);
+  if (!status && extended) status = put_analyzed(plan, out, error);
+  if (!status && (extended || strcmp(mode, "cost") == 0))
+    status = put_explain(rpc, plan, "Optimized Logical Plan", TRN_EXPLAIN_OPTIMIZED, out, error);
+  if (!status) status = put_explain(rpc, plan, "Physical Plan", TRN_EXPLAIN_PHYSICAL, out, error);
+  if (!status && (out->failed || !out->data)) status = trn__no_memory(error);
+  trn_plan_unref(plan);
+  return status;
+}
+
 static trn_status answer_explain(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__Explain *request,
                                  analyze_response *response, trn_error **error) {
   RESULT(Spark__Connect__AnalyzePlanResponse__Explain, spark__connect__analyze_plan_response__explain__init, explain, EXPLAIN);
-  enum { SIMPLE = 1, EXTENDED = 2, CODEGEN = 3, COST = 4, FORMATTED = 5 };
-  trn_strbuf text = {0};
-  trn_plan *plan = NULL;
-  if ((int)request->explain_mode < SIMPLE || (int)request->explain_mode > FORMATTED)
+  static const char *const modes[] = {"", "simple", "extended", "codegen", "cost", "formatted"}; /* by ExplainMode */
+  size_t mode = (size_t)request->explain_mode;
+  if (mode < 1 || mode >= sizeof modes / sizeof *modes)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "Explain mode unspecified.");
-  bool extended = (int)request->explain_mode == EXTENDED, cost = (int)request->explain_mode == COST;
-  trn_status status = translate(rpc, request->plan, &plan, error);
-  if (!status && extended) status = put_analyzed(plan, &text, error);
-  if (!status && (extended || cost))
-    status = put_explain(rpc, plan, "Optimized Logical Plan", TRN_EXPLAIN_OPTIMIZED, &text, error);
-  if (!status) status = put_explain(rpc, plan, "Physical Plan", TRN_EXPLAIN_PHYSICAL, &text, error);
-  if (!status && (text.failed || !text.data)) status = trn__no_memory(error);
+  const Spark__Connect__Relation *root;
+  trn_strbuf text = {0};
+  trn_status status = root_of(request->plan, &root, error);
+  if (!status) status = spark__explain(rpc, root, modes[mode], &text, error);
   if (!status) {
     result.explain_string = text.data;
     status = reply(rpc, response, error);
   }
   trn__strbuf_finish(&text);
-  trn_plan_unref(plan);
   return status;
 }
 

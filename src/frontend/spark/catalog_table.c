@@ -12,31 +12,6 @@ typedef struct catalog_run {
   trn_error **error;
 } catalog_run;
 
-/* ---- columns: "name:type, ..."; type s text, b boolean, a array of texts; '!' not nullable ---- */
-
-static trn_status make_columns(trn_arena *arena, const char *spec, const trn_field **out, size_t *count) {
-  size_t most = 1;
-  for (const char *at = spec; *at; at++) most += *at == ' ';
-  trn_field *fields = TRN_NEW_N(arena, trn_field, most);
-  if (!fields) return TRN_RESOURCE_EXHAUSTED;
-  *count = 0;
-  while (*spec) {
-    size_t name = strcspn(spec, ":");
-    trn_field *field = &fields[(*count)++];
-    char type = spec[name + 1];
-    field->name = trn__arena_str(arena, spec, name);
-    field->nullable = spec[name + 2] != '!';
-    field->type = type == 'b'   ? trn__type(TRN_TYPE_BOOL)
-                  : type == 'a' ? trn__type_array(arena, trn__type(TRN_TYPE_STRING), true)
-                                : trn__type(TRN_TYPE_STRING);
-    if (!field->name || !field->type) return TRN_RESOURCE_EXHAUSTED;
-    spec += strcspn(spec, " ");
-    spec += strspn(spec, " ");
-  }
-  *out = fields;
-  return TRN_OK;
-}
-
 /* ---- helpers ---- */
 
 /* Spark's patterns: '*' anything, '|' alternatives, letters of either case. */
@@ -60,7 +35,7 @@ static bool matches_one(const char *pattern, size_t size, const char *text) {
   return at == size;
 }
 
-static bool matches(const char *pattern, const char *text) {
+bool spark__pattern_matches(const char *pattern, const char *text) {
   if (!pattern) return true;
   for (;;) {
     size_t size = strcspn(pattern, "|");
@@ -88,11 +63,15 @@ static bool is_database(const char *name) {
          strcasecmp(name, "global_temp") == 0;
 }
 
-static trn_status check_database(catalog_run *run, const char *name) {
+trn_status spark__check_database(spark_rpc *rpc, const char *name, trn_error **error) {
   if (is_database(name)) return TRN_OK;
-  char *text = trn__arena_printf(run->arena, "`spark_catalog`.`%s`", name);
-  if (!text) return trn__no_memory(run->error);
-  return spark__raise(run->error, TRN_NOT_FOUND, "SCHEMA_NOT_FOUND", "schemaName", text, NULL, NULL, NULL, NULL);
+  char *text = trn__arena_printf(rpc->arena, "`spark_catalog`.`%s`", name);
+  if (!text) return trn__no_memory(error);
+  return spark__raise(error, TRN_NOT_FOUND, "SCHEMA_NOT_FOUND", "schemaName", text, NULL, NULL, NULL, NULL);
+}
+
+static trn_status check_database(catalog_run *run, const char *name) {
+  return spark__check_database(run->rpc, name, run->error);
 }
 
 /* The view's own name out of what a client may write: backticks off. */
@@ -158,7 +137,7 @@ static trn_status add_database(catalog_run *run) {
 
 static trn_status list_databases(catalog_run *run, const Spark__Connect__Catalog *catalog) {
   const Spark__Connect__ListDatabases *list = catalog->list_databases;
-  return matches(list->_pattern_case ? list->pattern : NULL, "default") ? add_database(run) : TRN_OK;
+  return spark__pattern_matches(list->_pattern_case ? list->pattern : NULL, "default") ? add_database(run) : TRN_OK;
 }
 
 static trn_status get_database(catalog_run *run, const Spark__Connect__Catalog *catalog) {
@@ -172,7 +151,7 @@ static trn_status database_exists(catalog_run *run, const Spark__Connect__Catalo
 
 static trn_status list_catalogs(catalog_run *run, const Spark__Connect__Catalog *catalog) {
   const Spark__Connect__ListCatalogs *list = catalog->list_catalogs;
-  if (!matches(list->_pattern_case ? list->pattern : NULL, "spark_catalog")) return TRN_OK;
+  if (!spark__pattern_matches(list->_pattern_case ? list->pattern : NULL, "spark_catalog")) return TRN_OK;
   return one_cell(run, spark__cell_text("spark_catalog"));
 }
 
@@ -203,7 +182,7 @@ static trn_status list_views_of(catalog_run *run, const char *db, const char *pa
   for (size_t i = 0; i < names.count; i++) {
     char *name = names.items[i];
     bool is_global = strncmp(name, "global_temp.", 12) == 0;
-    if (!status && (global || !is_global) && matches(pattern, is_global ? name + 12 : name))
+    if (!status && (global || !is_global) && spark__pattern_matches(pattern, is_global ? name + 12 : name))
       status = add_view(run, name);
     free(name);
   }
@@ -238,34 +217,41 @@ static trn_status function_exists(catalog_run *run, const Spark__Connect__Catalo
   return one_cell(run, spark__cell_bool(spark__function_exists(catalog->function_exists->function_name)));
 }
 
-static trn_status list_columns(catalog_run *run, const Spark__Connect__Catalog *catalog) {
-  const Spark__Connect__ListColumns *list = catalog->list_columns;
+trn_status spark__plan_table(spark_rpc *rpc, const char *name, trn_plan **out, trn_error **error) {
   Spark__Connect__Read__NamedTable named = SPARK__CONNECT__READ__NAMED_TABLE__INIT;
   Spark__Connect__Read read = SPARK__CONNECT__READ__INIT;
   Spark__Connect__Relation relation = SPARK__CONNECT__RELATION__INIT;
-  trn_plan *plan = NULL;
-  named.unparsed_identifier = list->table_name;
+  named.unparsed_identifier = (char *)name;
   read.read_type_case = SPARK__CONNECT__READ__READ_TYPE_NAMED_TABLE;
   read.named_table = &named;
   relation.rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_READ;
   relation.read = &read;
-  trn_status status = spark__plan_relation(run->rpc, &relation, &plan, run->error);
-  for (uint32_t i = 0; !status && i < plan->field_count; i++) {
+  return spark__plan_relation(rpc, &relation, out, error);
+}
+
+trn_status spark__add_columns(spark_table *table, const trn_field *fields, size_t count, size_t type_column,
+                              size_t nullable_column) {
+  for (size_t i = 0; i < count; i++) {
     trn_strbuf type = {0};
-    spark__type_simple(&type, plan->fields[i].type);
-    spark_cell *cell = type.failed ? NULL : spark__table_add(run->table);
-    char *name = trn__arena_strdup(run->arena, plan->fields[i].name);
-    char *text = trn__arena_strdup(run->arena, type.data ? type.data : "");
+    spark__type_simple(&type, fields[i].type);
+    spark_cell *cell = type.failed ? NULL : spark__table_add(table);
+    char *name = trn__arena_strdup(table->arena, fields[i].name);
+    char *text = trn__arena_strdup(table->arena, type.data ? type.data : "");
     trn__strbuf_finish(&type);
-    if (!cell || !name || !text) {
-      status = trn__no_memory(run->error);
-      break;
-    }
+    if (!cell || !name || !text) return TRN_RESOURCE_EXHAUSTED;
     cell[0] = spark__cell_text(name);
-    cell[2] = spark__cell_text(text);
-    cell[3] = spark__cell_bool(plan->fields[i].nullable);
-    cell[4] = cell[5] = cell[6] = spark__cell_bool(false);
+    cell[type_column] = spark__cell_text(text);
+    for (size_t j = nullable_column; j < table->column_count; j++) cell[j] = spark__cell_bool(false);
+    if (nullable_column < table->column_count) cell[nullable_column] = spark__cell_bool(fields[i].nullable);
   }
+  return TRN_OK;
+}
+
+static trn_status list_columns(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  trn_plan *plan = NULL;
+  trn_status status = spark__plan_table(run->rpc, catalog->list_columns->table_name, &plan, run->error);
+  if (!status && spark__add_columns(run->table, plan->fields, plan->field_count, 2, 3))
+    status = trn__no_memory(run->error);
   trn_plan_unref(plan);
   return status;
 }
@@ -407,19 +393,18 @@ static int find_operation(const Spark__Connect__Catalog *catalog) {
   return -1;
 }
 
-trn_status spark__catalog_columns(trn_arena *arena, const Spark__Connect__Catalog *catalog, const trn_field **fields,
-                                  size_t *count, trn_error **error) {
+trn_status spark__catalog_columns(trn_arena *arena, const Spark__Connect__Catalog *catalog, spark_table *out,
+                                  trn_error **error) {
   int index = find_operation(catalog);
   if (index < 0 && catalog->cat_type_case == SPARK__CONNECT__CATALOG__CAT_TYPE__NOT_SET)
     return spark__error_not_set(error, "spark.connect.Catalog", "CATTYPE_NOT_SET");
   if (index < 0) return spark__error_not_supported(error, &catalog->base, (int)catalog->cat_type_case);
-  return make_columns(arena, operations[index].columns, fields, count) ? trn__no_memory(error) : TRN_OK;
+  return spark__table_init(out, arena, operations[index].columns) ? trn__no_memory(error) : TRN_OK;
 }
 
 trn_status spark__catalog_run(spark_rpc *rpc, const Spark__Connect__Catalog *catalog, spark_table *out,
                               trn_error **error) {
-  *out = (spark_table){.arena = rpc->arena};
-  trn_status status = spark__catalog_columns(rpc->arena, catalog, &out->fields, &out->column_count, error);
+  trn_status status = spark__catalog_columns(rpc->arena, catalog, out, error);
   if (status) return status;
   rpc->phase = SPARK_PHASE_ANALYSIS;
   catalog_run run = {rpc, rpc->session, rpc->arena, out, error};

@@ -189,7 +189,9 @@ static trn_status run_statement(spark_rpc *rpc, spark_execution *execution, cons
                                 SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW) {
     status = create_view(rpc, statement->command->create_dataframe_view, error);
   } else if (statement->command) {
-    status = spark__error_not_supported(error, &statement->command->base, (int)statement->command->command_type_case);
+    spark_table rows;
+    status = spark__sql_answer(rpc, statement->command, &rows, error);
+    if (!status) return answer_table(execution, &rows, error);
   } else {
     spark_table rows; /* SQL's forms of these give none */
     status = spark__catalog_run(rpc, statement->relation->catalog, &rows, error);

@@ -112,7 +112,9 @@ static trn_status run_show(spark_execution *execution, spark_rpc *rpc, const Spa
                            const spark_show *show, trn_error **error) {
   trn_plan *plan = NULL;
   trn_status status = spark__plan_relation(rpc, input, &plan, error);
-  return status ? status : spark__execution_run_show(execution, plan, show, error);
+  if (status) return status;
+  rpc->phase = SPARK_PHASE_EXECUTION;
+  return spark__execution_run_show(execution, plan, show, error);
 }
 
 static trn_status run_relation(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Relation *relation,
@@ -133,7 +135,9 @@ static trn_status run_relation(spark_execution *execution, spark_rpc *rpc, const
   }
   trn_plan *plan = NULL;
   trn_status status = spark__plan_relation(rpc, relation, &plan, error);
-  return status ? status : spark__execution_run(execution, plan, error);
+  if (status) return status;
+  rpc->phase = SPARK_PHASE_EXECUTION;
+  return spark__execution_run(execution, plan, error);
 }
 
 static trn_status run_plan(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Plan *plan,

@@ -2,7 +2,7 @@
  *
  *   frontend.c      mounting, one spark_rpc per call, dispatch to workers     wire.c      checks before protobuf-c
  *   session.c       sessions by (user, session id)                            config.c    settings and their defaults
- *   execute.c       ExecutePlan, ReattachExecute, ReleaseExecute              command.c   commands, spark.sql
+ *   execute.c       ExecutePlan, ReattachExecute, ReleaseExecute              command.c sql_answer.c   commands, spark.sql
  *   response_log.c  responses kept until released; feeds the attached call    producer.c  fills it from a result stream
  *   show.c catalog_table.c views.c table.c   small results made here (Arrow IPC)      analyze.c   AnalyzePlan
  *   interrupt.c     interrupt, status, release, clone, error details          error.c     trn_error -> Spark's form
@@ -249,6 +249,8 @@ typedef struct spark_table {
   size_t row_count, row_capacity;
   spark_cell *cells; /* row by row */
 } spark_table;
+/* No rows; columns from "name:type name:type ...": type s text, b boolean, a array of texts; '!' behind it: not nullable. */
+trn_status spark__table_init(spark_table *table, trn_arena *arena, const char *spec);
 /* A row of null cells to be filled in; NULL: out of memory. */
 spark_cell *spark__table_add(spark_table *table);
 spark_cell spark__cell_text(const char *text); /* NULL: null */
@@ -276,8 +278,26 @@ spark_bytes *spark__empty_batch_ipc(const struct ArrowSchema *schema);
 trn_status spark__catalog_run(spark_rpc *rpc, const Spark__Connect__Catalog *catalog, spark_table *out,
                               trn_error **error);
 /* Only the columns. CONNECT_INVALID_PLAN names an operation that is not served. */
-trn_status spark__catalog_columns(trn_arena *arena, const Spark__Connect__Catalog *catalog, const trn_field **fields,
-                                  size_t *count, trn_error **error);
+trn_status spark__catalog_columns(trn_arena *arena, const Spark__Connect__Catalog *catalog, spark_table *out,
+                                  trn_error **error);
+/* Spark's patterns: '*' anything, '|' alternatives, letters of either case. NULL matches everything. */
+bool spark__pattern_matches(const char *pattern, const char *text);
+trn_status spark__check_database(spark_rpc *rpc, const char *name, trn_error **error); /* SCHEMA_NOT_FOUND */
+/* The plan that reads a table or view. */
+trn_status spark__plan_table(spark_rpc *rpc, const char *name, trn_plan **out, trn_error **error);
+/* A row per field: the name in column 0, the type's text, whether it is nullable (other booleans behind that: false). */
+trn_status spark__add_columns(spark_table *table, const trn_field *fields, size_t count, size_t type_column,
+                              size_t nullable_column);
+
+/* ---- sql_answer.c: SHOW, DESCRIBE, EXPLAIN ---- */
+/* The rows of a statement that the SQL parser gave as a command of ours. */
+trn_status spark__sql_answer(spark_rpc *rpc, const Spark__Connect__Command *command, spark_table *out,
+                             trn_error **error);
+
+/* ---- analyze.c ---- */
+/* Appends what df.explain shows. mode: "simple", "extended", "codegen", "cost", "formatted". */
+trn_status spark__explain(spark_rpc *rpc, const Spark__Connect__Relation *relation, const char *mode, trn_strbuf *out,
+                          trn_error **error);
 
 /* ---- show.c ---- */
 typedef struct spark_show {

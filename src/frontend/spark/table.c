@@ -2,7 +2,30 @@
 #include "arrow/arrow_util.h"
 #include "frontend/spark/service.h"
 
-/* ---- rows ---- */
+/* ---- columns and rows ---- */
+
+trn_status spark__table_init(spark_table *table, trn_arena *arena, const char *spec) {
+  *table = (spark_table){.arena = arena};
+  size_t most = 1;
+  for (const char *at = spec; *at; at++) most += *at == ' ';
+  trn_field *fields = TRN_NEW_N(arena, trn_field, most);
+  if (!fields) return TRN_RESOURCE_EXHAUSTED;
+  while (*spec) {
+    size_t name = strcspn(spec, ":");
+    trn_field *field = &fields[table->column_count++];
+    char type = spec[name + 1];
+    field->name = trn__arena_str(arena, spec, name);
+    field->nullable = spec[name + 2] != '!';
+    field->type = type == 'b'   ? trn__type(TRN_TYPE_BOOL)
+                  : type == 'a' ? trn__type_array(arena, trn__type(TRN_TYPE_STRING), true)
+                                : trn__type(TRN_TYPE_STRING);
+    if (!field->name || !field->type) return TRN_RESOURCE_EXHAUSTED;
+    spec += strcspn(spec, " ");
+    spec += strspn(spec, " ");
+  }
+  table->fields = fields;
+  return TRN_OK;
+}
 
 spark_cell *spark__table_add(spark_table *table) {
   size_t columns = table->column_count;
