@@ -169,6 +169,20 @@ def test_catalog_answers(spark):
     assert error.value.getCondition() == "SCHEMA_NOT_FOUND"
 
 
+def test_show_describe_explain_statements(spark):
+    spark.range(2).createOrReplaceTempView("v")
+    assert spark.sql("show tables").collect() == [Row(namespace="", tableName="v", isTemporary=True)]
+    assert spark.sql("show views like 'x*'").collect() == []
+    assert spark.sql("show databases").collect() == [Row(namespace="default")]
+    assert spark.sql("show columns in v").collect() == [Row(col_name="id")]
+    assert spark.sql("describe v").collect() == [Row(col_name="id", data_type="bigint", comment=None)]
+    assert spark.sql("describe query select 1 as a").collect() == [Row(col_name="a", data_type="int", comment=None)]
+    (row,) = spark.sql("explain select * from v").collect()
+    assert row.plan.startswith("== Physical Plan ==\n")
+    with pytest.raises(UnsupportedOperationException, match="INSERT is not supported"):
+        spark.sql("insert into v values (1)")
+
+
 def test_a_cloned_session_has_settings_and_views(spark):
     spark.range(2).createOrReplaceTempView("v")
     spark.conf.set("my.key", "x")

@@ -5,9 +5,11 @@
 #include "grpc_status.pb-c.h"
 
 enum {
-  ERROR_MESSAGE_CHARS_MAX = 2048, /* Spark cuts the message there; it travels twice in the trailers */
-  ERROR_WIRE_BYTES_MAX = 5120,    /* the same in bytes, for texts that are not ASCII: percent-encoded they triple */
-  ERROR_METADATA_BYTES_MAX = 1024 /* spark.connect.grpc.maxMetadataSize */
+  ERROR_MESSAGE_CHARS_MAX = 2048,  /* Spark cuts the message there */
+  ERROR_METADATA_BYTES_MAX = 1024, /* spark.connect.grpc.maxMetadataSize */
+  ERROR_MESSAGE_BYTES_MAX = 1 << 20, /* of what FetchErrorDetails gives: texts of queries are in it */
+  ERROR_VALUE_BYTES_MAX = 64 << 10,  /* of one parameter or fragment there */
+  ERROR_TRAILERS_BYTES_MAX = 7500  /* gRPC clients refuse trailers over 8,192 bytes with the whole call */
 };
 
 /* ---- conditions ---- */
@@ -345,6 +347,20 @@ static void add_metadata(trn_arena *arena, Google__Rpc__ErrorInfo *info, const c
   info->metadata[info->n_metadata++] = entry;
 }
 
+/* The message cut to what fits into trailers beside `details_size` bytes: it travels twice, percent-encoded as grpc-message
+ * and inside the details as base64. Cut at a character's start. */
+static char *cut_message(trn_arena *arena, const char *message, size_t details_size) {
+  size_t left = (size_t)ERROR_TRAILERS_BYTES_MAX * 3, used = details_size * 4; /* in thirds of a byte */
+  size_t size = 0, chars = 0;
+  for (; message[size]; size++) {
+    unsigned char c = (unsigned char)message[size];
+    used += 4 + (c < 0x20 || c > 0x7E || c == '%' ? 9 : 3);
+    if (used > left || ((c & 0xC0) != 0x80 && ++chars > ERROR_MESSAGE_CHARS_MAX)) break;
+  }
+  if (message[size]) size = character_start(message, size);
+  return trn__arena_str(arena, message, size);
+}
+
 static bool pack_details(spark_failure *failure) {
   trn_arena *arena = failure->arena;
   Google__Rpc__Status status = GOOGLE__RPC__STATUS__INIT;
@@ -380,7 +396,8 @@ static bool pack_details(spark_failure *failure) {
     any.type_url = "type.googleapis.com/google.rpc.ErrorInfo";
     any.value.len = google__rpc__error_info__get_packed_size(&info);
     any.value.data = trn__arena_alloc(arena, any.value.len);
-    if (any.value.data) {
+    failure->wire_message = cut_message(arena, failure->message, any.value.len);
+    if (any.value.data && failure->wire_message) {
       google__rpc__error_info__pack(&info, any.value.data);
       Google__Rpc__StatusAny *details[] = {&any};
       status.code = TRN_INTERNAL;
@@ -401,13 +418,10 @@ static bool pack_details(spark_failure *failure) {
 
 /* ---- failures ---- */
 
-/* The message cut to what fits into trailers, at a character's start. */
-static char *cut_message(trn_arena *arena, const char *message) {
-  size_t size = 0, chars = 0;
-  for (; message[size] && size < ERROR_WIRE_BYTES_MAX; size++)
-    if (((unsigned char)message[size] & 0xC0) != 0x80 && ++chars > ERROR_MESSAGE_CHARS_MAX) break;
-  if (message[size]) size = character_start(message, size);
-  return trn__arena_str(arena, message, size);
+/* A copy of at most `most` bytes. */
+static char *copy_bounded(trn_arena *arena, const char *text, size_t size, size_t most) {
+  if (size > most) size = character_start(text, most);
+  return trn__arena_str(arena, text, size);
 }
 
 static bool copy_params(spark_failure *failure, const trn_error *error) {
@@ -417,7 +431,8 @@ static bool copy_params(spark_failure *failure, const trn_error *error) {
   if (!copies) return false;
   for (size_t i = 0; i < count; i++) {
     copies[i].key = trn__arena_strdup(failure->arena, params[i].key);
-    copies[i].value = trn__arena_strdup(failure->arena, params[i].value ? params[i].value : "");
+    const char *value = params[i].value ? params[i].value : "";
+    copies[i].value = copy_bounded(failure->arena, value, strlen(value), ERROR_VALUE_BYTES_MAX);
     if (!copies[i].key || !copies[i].value) return false;
   }
   failure->params = copies;
@@ -453,8 +468,8 @@ static void render_context(spark_failure *failure, trn_strbuf *message, const tr
   failure->has_context = true;
   failure->start = (int32_t)start;
   failure->stop = (int32_t)stop;
-  failure->fragment = trn__arena_str(failure->arena, sql + start, stop - start + 1);
-  failure->summary = trn__arena_str(failure->arena, summary.data ? summary.data : "", summary.size);
+  failure->fragment = copy_bounded(failure->arena, sql + start, stop - start + 1, ERROR_VALUE_BYTES_MAX);
+  failure->summary = copy_bounded(failure->arena, summary.data ? summary.data : "", summary.size, ERROR_VALUE_BYTES_MAX);
   if (summary.failed || !failure->fragment || !failure->summary) message->failed = true;
   trn__strbuf_finish(&summary);
 }
@@ -477,12 +492,11 @@ spark_failure *spark__failure_create(trn_status status, const trn_error *error, 
     if (error) render_context(failure, &message, error, phase, sql);
     /* Texts of others (paths, rows) may hold anything; a broken one would kill the client. */
     if (!message.failed && message.data && spark__utf8_is_valid(message.data, message.size)) {
-      failure->message = trn__arena_str(arena, message.data, message.size);
+      failure->message = copy_bounded(arena, message.data, message.size, ERROR_MESSAGE_BYTES_MAX);
     } else if (!message.failed) {
       failure->message = trn_status_name(status);
     }
-    failure->wire_message = failure->message ? cut_message(arena, failure->message) : NULL;
-    done = failure->wire_message && (!error || copy_params(failure, error)) && pack_details(failure);
+    done = failure->message && (!error || copy_params(failure, error)) && pack_details(failure);
   }
   trn__strbuf_finish(&message);
   if (!done) trn__arena_unref(arena);
