@@ -50,10 +50,6 @@ impl<'a> Reader<'a> {
         self.at == self.bytes.len()
     }
 
-    pub fn offset(&self) -> usize {
-        self.at
-    }
-
     pub fn invalid(&self, what: impl std::fmt::Display) -> Failure {
         Failure::invalid(format!("plan, at byte {}: {what}", self.at))
     }

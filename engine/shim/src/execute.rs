@@ -46,13 +46,21 @@ struct Puller {
     parallel: usize,
 }
 
+#[derive(Default)]
+struct Pulling {
+    /// Absent while a pull runs.
+    puller: Option<Puller>,
+    /// Completes the pull that runs with CANCELLED, unless it is complete.
+    stop: Option<Box<dyn FnOnce() + Send>>,
+    cancelled: bool,
+}
+
 pub struct Execution {
     pub runtime: Arc<Runtime>,
     pub plan: Arc<dyn ExecutionPlan>,
     pub output: Arc<Output>,
     pub schema_ipc: Vec<u8>,
-    /// Absent while a pull runs.
-    puller: Mutex<Option<Puller>>,
+    pulling: Mutex<Pulling>,
     tasks: Arc<Mutex<Vec<AbortHandle>>>,
     cancelled: watch::Sender<bool>,
 }
@@ -200,10 +208,8 @@ impl Puller {
     }
 }
 
-/// Calls `done` exactly once, whatever happens to the task that holds it.
-struct Callback<D: Deliver> {
-    done: Option<D>,
-}
+/// Calls `done` exactly once: whoever comes first, the pull, a cancel, or the end of both.
+struct Callback<D: Deliver>(Mutex<Option<D>>);
 
 trait Deliver: Send + 'static {
     type Item: Send;
@@ -211,8 +217,9 @@ trait Deliver: Send + 'static {
 }
 
 impl<D: Deliver> Callback<D> {
-    fn call(mut self, result: Fallible<Option<D::Item>>) {
-        if let Some(done) = self.done.take() {
+    fn call(&self, result: Fallible<Option<D::Item>>) {
+        let done = locked(&self.0).take(); // not called with the lock held
+        if let Some(done) = done {
             done.deliver(result);
         }
     }
@@ -220,9 +227,7 @@ impl<D: Deliver> Callback<D> {
 
 impl<D: Deliver> Drop for Callback<D> {
     fn drop(&mut self) {
-        if let Some(done) = self.done.take() {
-            done.deliver(Err(Failure::cancelled()));
-        }
+        self.call(Err(Failure::cancelled()));
     }
 }
 
@@ -287,58 +292,73 @@ impl Execution {
             plan: physical,
             schema_ipc: schema_message(&output.schema)?,
             output,
-            puller: Mutex::new(Some(puller)),
+            pulling: Mutex::new(Pulling { puller: Some(puller), ..Default::default() }),
             tasks,
             cancelled: watch::Sender::new(false),
         }))
     }
 
     pub fn next_array(self: &Arc<Self>, done: ArrayDone, user: *mut c_void) -> Fallible<()> {
-        let mut puller = self.take_puller()?;
-        let callback = Callback { done: Some(ToArray(done, user)) };
-        let (own, mut cancelled) = (Arc::clone(self), self.cancelled.subscribe());
-        self.runtime.handle()?.spawn(async move {
-            let step = puller.next_batch();
-            let result = until_cancelled(step, &mut cancelled).await;
-            own.put_puller(puller);
-            callback.call(result);
-            own.release_there();
-        });
-        Ok(())
+        self.pull(ToArray(done, user), |mut puller, mut cancelled| async move {
+            let result = until_cancelled(puller.next_batch(), &mut cancelled).await;
+            (puller, result)
+        })
     }
 
     pub fn next_ipc(self: &Arc<Self>, bytes_max: u64, done: IpcDone, user: *mut c_void) -> Fallible<()> {
-        let mut puller = self.take_puller()?;
-        let callback = Callback { done: Some(ToIpc(done, user)) };
-        let (own, mut cancelled) = (Arc::clone(self), self.cancelled.subscribe());
-        self.runtime.handle()?.spawn(async move {
-            let step = puller.next_message(bytes_max);
-            let result = until_cancelled(step, &mut cancelled).await;
-            own.put_puller(puller);
+        self.pull(ToIpc(done, user), move |mut puller, mut cancelled| async move {
+            let result = until_cancelled(puller.next_message(bytes_max), &mut cancelled).await;
+            (puller, result)
+        })
+    }
+
+    /// Starts a pull: `step` makes one item and gives the puller back.
+    fn pull<D, S, F>(self: &Arc<Self>, done: D, step: S) -> Fallible<()>
+    where
+        D: Deliver,
+        S: FnOnce(Puller, watch::Receiver<bool>) -> F,
+        F: Future<Output = (Puller, Fallible<Option<D::Item>>)> + Send + 'static,
+    {
+        let handle = self.runtime.handle()?;
+        let callback = Arc::new(Callback(Mutex::new(Some(done))));
+        let mut pulling = locked(&self.pulling);
+        if pulling.cancelled {
+            self.runtime.control(Box::new(move || callback.call(Err(Failure::cancelled()))));
+            return Ok(());
+        }
+        let Some(puller) = pulling.puller.take() else {
+            locked(&callback.0).take(); // refused: never called
+            return Err(Failure::new(crate::abi::status::FAILED_PRECONDITION, "a pull is outstanding"));
+        };
+        let stop = Arc::clone(&callback);
+        pulling.stop = Some(Box::new(move || stop.call(Err(Failure::cancelled()))));
+        drop(pulling);
+        let step = step(puller, self.cancelled.subscribe());
+        let own = Arc::clone(self);
+        handle.spawn(async move {
+            let (puller, result) = step.await;
+            let mut pulling = locked(&own.pulling);
+            let stop = pulling.stop.take();
+            pulling.puller = Some(puller);
+            drop(pulling);
+            drop(stop);
+            // From here on the callee may pull again, also from within the call.
             callback.call(result);
-            own.release_there();
+            // The last reference to the execution may go here: on a thread with a big stack.
         });
         Ok(())
     }
 
-    fn take_puller(&self) -> Fallible<Puller> {
-        locked(&self.puller)
-            .take()
-            .ok_or_else(|| Failure::new(crate::abi::status::FAILED_PRECONDITION, "a pull is outstanding"))
-    }
-
-    fn put_puller(&self, puller: Puller) {
-        *locked(&self.puller) = Some(puller);
-    }
-
-    /// The last reference may be this task's: it goes on a runtime thread, which has a big stack.
-    fn release_there(self: Arc<Self>) {
-        drop(self);
-    }
-
     pub fn cancel(&self) {
+        let mut pulling = locked(&self.pulling);
+        pulling.cancelled = true;
+        let stop = pulling.stop.take();
+        drop(pulling);
         self.cancelled.send_replace(true);
         locked(&self.tasks).drain(..).for_each(|task| task.abort());
+        if let Some(stop) = stop {
+            self.runtime.control(stop);
+        }
     }
 }
 

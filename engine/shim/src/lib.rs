@@ -10,13 +10,16 @@ mod explain;
 mod functions;
 mod ipc;
 mod lift;
+mod lift_expr;
 mod lower_expr;
 mod lower_group;
 mod lower_rel;
 mod machine;
 mod output;
+mod physical;
 mod range;
 mod runtime;
+mod sample;
 mod source;
 
 pub(crate) use trunnion_features as features;
@@ -207,7 +210,7 @@ unsafe extern "C" fn plan_lift(
         if out.is_null() || sources.is_null() || source_count.is_null() {
             return Err(Failure::invalid("no place for the result"));
         }
-        let lifted = lift::lift(&plan.runtime, &plan.plan)?;
+        let lifted = lift::lift(&plan.plan)?;
         let handles = lifted.sources.iter().map(|source| Arc::as_ptr(source) as Handle).collect();
         let owned = Box::new(Owned { bytes: lifted.bytes, handles, _sources: lifted.sources });
         unsafe {

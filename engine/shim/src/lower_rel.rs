@@ -7,11 +7,12 @@ use crate::features::datafusion::common::{Column, DFSchema, JoinConstraint, Join
 use crate::features::datafusion::datasource::provider_as_source;
 use crate::features::datafusion::logical_expr::expr::Alias;
 use crate::features::datafusion::logical_expr::{
-    Cast, Distinct, EmptyRelation, Expr, ExprSchemable, Filter, Join, Limit, LogicalPlan, Partitioning, Projection,
-    Repartition, Sort, TableScanBuilder, Union, Values,
+    Cast, Distinct, EmptyRelation, Expr, ExprSchemable, Extension, Filter, Join, Limit, LogicalPlan, Partitioning,
+    Projection, Repartition, Sort, TableScanBuilder, Union, Values,
 };
 use crate::machine::{Columns, Expression, Machine, Parts, Relation, column_expr, column_name, op};
 use crate::range::Range;
+use crate::sample::Sample;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -85,7 +86,15 @@ impl Machine<'_> {
             op::SET => self.set(),
             op::WINDOW_REL => self.window_rel(),
             op::UNNEST => self.unnest(),
-            op::SAMPLE => Err(Failure::unimplemented("sampling in the engine")),
+            op::SAMPLE => {
+                let (lower, upper) = (self.reader.f64()?, self.reader.f64()?);
+                let with_replacement = self.reader.flag()?;
+                let seed = self.reader.i64()?;
+                let input = self.pop_relation()?;
+                let node = Arc::new(Sample::new(input.plan.as_ref().clone(), lower, upper, with_replacement, seed)?);
+                let plan = LogicalPlan::Extension(Extension { node });
+                self.push_relation(plan, Arc::clone(&input.columns), &[&input], 0)
+            }
             op::REPARTITION => self.repartition(),
             op::EXTENSION => Err(Failure::unimplemented("extension relations in the engine")),
             other => Err(self.reader.invalid(format!("unknown operation {other}"))),

@@ -18,6 +18,7 @@ const PARTITIONS_MAX: u32 = 1 << 16;
 #[derive(Debug)]
 pub struct Range {
     pub start: i64,
+    pub end: i64,
     pub step: i64,
     pub count: u64,
     pub partitions: u32, // 0: the engine's
@@ -39,11 +40,7 @@ impl Range {
         let count = if distance <= 0 { 0 } else { (distance + stride - 1) / stride };
         let count = u64::try_from(count).map_err(|_| Failure::invalid("a range is too long"))?;
         let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Int64, false)]));
-        Ok(Self { start, step, count, partitions, schema })
-    }
-
-    pub fn end(&self) -> i128 {
-        i128::from(self.start) + i128::from(self.count) * i128::from(self.step)
+        Ok(Self { start, end, step, count, partitions, schema })
     }
 }
 

@@ -12,10 +12,14 @@ use crate::features::tokio::runtime::{Builder, Handle, Runtime as Tokio};
 use crate::functions::LibraryScalar;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, mpsc};
+
+type Job = Box<dyn FnOnce() + Send>;
 
 pub struct Runtime {
     tokio: Option<Tokio>,
+    /// A thread that never computes: it completes what was cancelled while all others are busy. Ends with the sender.
+    control: mpsc::Sender<Job>,
     pub base: Arc<SessionState>,
     pub scalars: HashMap<String, Arc<ScalarUDF>>,
     pub aggregates: HashMap<String, LibraryAggregate>,
@@ -88,6 +92,8 @@ impl Runtime {
         let mut base = SessionStateBuilder::new_with_default_features()
             .with_config(config)
             .with_runtime_env(environment.build_arc()?)
+            .with_query_planner(Arc::new(crate::sample::Planner))
+            .with_physical_optimizer_rules(crate::physical::rules())
             .build();
 
         let mut scalars = HashMap::new();
@@ -109,12 +115,23 @@ impl Runtime {
                 aggregates.insert(function.function_name().to_string(), function);
             }
         }
-        Ok(Arc::new(Runtime { tokio: Some(tokio), base: Arc::new(base), scalars, aggregates }))
+        let (control, jobs) = mpsc::channel::<Job>();
+        std::thread::Builder::new()
+            .name("trn-engine-control".to_string())
+            .stack_size(STACK_SIZE)
+            .spawn(move || jobs.iter().for_each(|job| crate::error::guard_void(job)))
+            .map_err(|error| Failure::exhausted(format!("engine threads: {error}")))?;
+        Ok(Arc::new(Runtime { tokio: Some(tokio), control, base: Arc::new(base), scalars, aggregates }))
     }
 
     /// Present until the runtime is dropped.
     pub fn handle(&self) -> Fallible<&Handle> {
         self.tokio.as_ref().map(|tokio| tokio.handle()).ok_or_else(|| Failure::internal("the runtime is gone"))
+    }
+
+    /// Runs `job` soon, whatever the workers do. It must not block or compute.
+    pub fn control(&self, job: Job) {
+        let _ = self.control.send(job);
     }
 
     /// Drops `value` on a thread with a big stack. The runtime lives until that is done.

@@ -18,14 +18,13 @@ use crate::features::datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
 };
 use crate::features::futures::TryStreamExt;
-use crate::runtime::{Runtime, Session, slice, text};
+use crate::runtime::{Session, slice, text};
 use std::ffi::c_char;
 use std::sync::Arc;
 
 pub struct Source {
     pub provider: Arc<dyn TableProvider>,
     pub schema: SchemaRef,
-    pub runtime: Arc<Runtime>,
 }
 
 struct Options<'a> {
@@ -174,7 +173,7 @@ pub unsafe fn files(
     let opened = open_files(session, format, &list, options.extension, schema);
     let provider = session.runtime.handle()?.block_on(opened)?;
     let schema = provider.schema();
-    Ok(Arc::new(Source { provider, schema, runtime: Arc::clone(&session.runtime) }))
+    Ok(Arc::new(Source { provider, schema }))
 }
 
 /// Contiguous runs of rows, one per partition, so that partition order is row order; batches of the engine's size.
@@ -219,7 +218,7 @@ fn memory(session: &Session, schema: SchemaRef, batches: Vec<RecordBatch>) -> Fa
     }
     let partitions = split(renamed, session.state.config().target_partitions().max(1), session.batch_size());
     let provider = Arc::new(MemTable::try_new(inner, partitions)?);
-    Ok(Arc::new(Source { provider, schema, runtime: Arc::clone(&session.runtime) }))
+    Ok(Arc::new(Source { provider, schema }))
 }
 
 pub unsafe fn from_stream(session: &Session, stream: *mut FFI_ArrowArrayStream) -> Fallible<Arc<Source>> {
