@@ -198,6 +198,11 @@ static void types_and_nullability_are_right(void **state) {
       {"select a in (select a from t) from u", "(a IN (listquery())) boolean"},
       {"select a, b, grouping(a), grouping_id() from u group by cube(a, b)",
        "a int, b string, grouping(a) tinyint!, grouping_id() bigint!"},
+      {"select exists (select 1 from t where t.b = u.b), (select max(c) from t where t.a = u.a and t.b = u.b) from u",
+       "exists(b) boolean!, scalarsubquery(a, b) double"},
+      {"select id from range(3)", "id bigint!"},
+      {"select id + 1 as x from range(1, 10L, 2) r", "x bigint!"},
+      {"select col from explode(array(1, 2))", "col int!"},
       {"select explode(arr), a from t", "col int, a int"},
       {"select k, v from t lateral view outer explode(m) x as k, v", "k string, v int"},
       {"select row_number() over (order by a) as n from u", "n int!"},
@@ -232,6 +237,10 @@ static void wrong_queries_fail_as_in_spark(void **state) {
       {"select explode(arr), explode(m) from t",
        "!UNSUPPORTED_GENERATOR.MULTI_GENERATOR num=2 generators=\"explode(arr)\", \"explode(m)\""},
       {"select grouping(a) from u group by a", "!UNSUPPORTED_GROUPING_EXPRESSION"},
+      {"select a from u where exists (select 1 from t where exists (select 1 from twice where b = u.b))",
+       "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`u`.`b` proposal=`twice`.`A`, `twice`.`a`"},
+      {"select a from u order by (select max(c) from t where t.a = u.a)",
+       "!UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY treeNode="},
       {"select :p", "!UNBOUND_SQL_PARAMETER name=p"},
   };
   CHECK_ALL(cases);

@@ -26,6 +26,69 @@ static trn_status length_mismatch(spark_translator *t, const spark_value *values
                       NULL);
 }
 
+/* ---- what of the place around it a subquery uses ---- */
+typedef struct outer_names {
+  spark_translator *t;
+  const spark_scope *scope;
+  trn_strbuf text;
+  trn_vec seen;
+  bool any;
+} outer_names;
+
+static trn_walk note_outer(void *user, const trn_expr *expr, const trn_rel *holder) {
+  outer_names *names = user;
+  (void)holder;
+  if (expr->kind != TRN_EXPR_OUTER) return TRN_WALK_ON;
+  const spark_column *column = spark__scope_column(names->t, names->scope, expr->u.column);
+  if (!column) return TRN_WALK_ON;
+  names->any = true;
+  for (size_t i = 0; i < names->seen.count; i++)
+    if (names->seen.items[i] == column) return TRN_WALK_ON;
+  if (!trn__vec_push(&names->seen, (void *)column)) return TRN_WALK_STOP;
+  trn__strbuf_printf(&names->text, "%s%s", names->seen.count > 1 ? ", " : "", column->name);
+  return TRN_WALK_ON;
+}
+
+/* Gives the columns of the context that `rel` uses, as generated names list them: "a, b". */
+static trn_status outer_text(spark_translator *t, const trn_rel *rel, const char **out, trn_error **error) {
+  const spark_context *context = spark__state(t)->context;
+  outer_names names = {.t = t, .scope = context ? context->scope : NULL};
+  trn_visitor visitor = {.expr = note_outer, .user = &names};
+  trn_status status = names.scope ? trn__plan_walk(rel, &visitor) : TRN_OK;
+  trn__vec_finish(&names.seen);
+  if (status != TRN_OK) {
+    trn__strbuf_finish(&names.text);
+    return trn_error_set(error, status, NULL, "A subquery is nested too deep.");
+  }
+  *out = names.any ? spark__finish_text(t, &names.text) : "";
+  return *out ? TRN_OK : trn__no_memory(error);
+}
+
+/* Correlated scalar subqueries, and EXISTS and IN, do not stand everywhere. */
+trn_status spark__refuse_subqueries(spark_translator *t, const trn_expr *expr, const spark_scope *scope, bool scalars_only,
+                                    trn_error **error) {
+  if (expr->kind == TRN_EXPR_SUBQUERY) {
+    outer_names names = {.t = t, .scope = scope};
+    trn_visitor visitor = {.expr = note_outer, .user = &names};
+    bool scalar = expr->u.subquery.kind == TRN_SUBQUERY_SCALAR;
+    trn_status walked = scalar ? trn__plan_walk(expr->u.subquery.rel, &visitor) : TRN_OK;
+    trn__vec_finish(&names.seen);
+    trn__strbuf_finish(&names.text);
+    if (walked != TRN_OK) return trn_error_set(error, walked, NULL, "A subquery is nested too deep.");
+    if (scalar && names.any)
+      return spark__error(t, error, TRN_INVALID_ARGUMENT,
+                          "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY", expr->position,
+                          "treeNode", "", NULL);
+    if (!scalar && !scalars_only)
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_IN_EXISTS_SUBQUERY",
+                          expr->position, "treeNode", "", NULL);
+  }
+  trn_status status = TRN_OK;
+  for (uint32_t i = 0; i < expr->arg_count && status == TRN_OK; i++)
+    status = spark__refuse_subqueries(t, expr->args[i], scope, scalars_only, error);
+  return status;
+}
+
 /* Both sides of IN get their common types. */
 static trn_status align_in(spark_translator *t, const spark_value *values, size_t count, const trn_expr **args,
                            const trn_rel **rel, trn_position position, trn_error **error) {
@@ -59,11 +122,12 @@ static trn_status align_in(spark_translator *t, const spark_value *values, size_
   return *rel ? TRN_OK : trn__no_memory(error);
 }
 
-static trn_status name_in(spark_translator *t, const spark_value *values, size_t count, spark_value *out, trn_error **error) {
+static trn_status name_in(spark_translator *t, const spark_value *values, size_t count, const char *outer, spark_value *out,
+                          trn_error **error) {
   trn_strbuf name = {0};
   trn__strbuf_puts(&name, count > 1 ? "(named_struct(" : "(");
   for (size_t i = 0; i < count; i++) trn__strbuf_printf(&name, "%s%s", i ? ", " : "", values[i].name ? values[i].name : "");
-  trn__strbuf_puts(&name, count > 1 ? ") IN (listquery()))" : " IN (listquery()))");
+  trn__strbuf_printf(&name, "%s IN (listquery(%s)))", count > 1 ? ")" : "", outer);
   out->name = spark__finish_text(t, &name);
   return out->name ? TRN_OK : trn__no_memory(error);
 }
@@ -80,6 +144,9 @@ static trn_status subquery_over(spark_translator *t, Spark__Connect__TrnSubquery
   if (!args) return trn__no_memory(error);
   if (status != TRN_OK) return status;
   uint8_t plan_kind = TRN_SUBQUERY_EXISTS;
+  const char *outer = "";
+  status = outer_text(t, rel, &outer, error);
+  if (status != TRN_OK) return status;
   if (kind == SPARK__CONNECT__TRN_SUBQUERY_KIND__TRN_SUBQUERY_KIND_SCALAR) {
     char number[24];
     snprintf(number, sizeof number, "%u", rel->column_count);
@@ -90,21 +157,21 @@ static trn_status subquery_over(spark_translator *t, Spark__Connect__TrnSubquery
     plan_kind = TRN_SUBQUERY_SCALAR;
     type = rel->columns[0].type;
     nullable = true;
-    out->name = "scalarsubquery()";
+    out->name = trn__arena_printf(t->arena, "scalarsubquery(%s)", outer);
   } else if (kind == SPARK__CONNECT__TRN_SUBQUERY_KIND__TRN_SUBQUERY_KIND_IN) {
     if (count != rel->column_count) return length_mismatch(t, values, count, inner->scope, position, error);
     plan_kind = TRN_SUBQUERY_IN;
     status = align_in(t, values, count, args, &rel, position, error);
-    if (status == TRN_OK) status = name_in(t, values, count, out, error);
+    if (status == TRN_OK) status = name_in(t, values, count, outer, out, error);
     for (size_t i = 0; i < count && status == TRN_OK; i++) nullable |= args[i]->nullable || rel->columns[i].nullable;
     if (status != TRN_OK) return status;
   } else {
-    out->name = "exists()";
+    out->name = trn__arena_printf(t->arena, "exists(%s)", outer);
     count = 0;
   }
   if (plan_kind == TRN_SUBQUERY_SCALAR) count = 0;
   trn_expr *expr = trn__expr_create(t->arena, TRN_EXPR_SUBQUERY, type, nullable, args, count);
-  if (!expr) return trn__no_memory(error);
+  if (!expr || !out->name) return trn__no_memory(error);
   expr->u.subquery.kind = plan_kind;
   expr->u.subquery.rel = rel;
   expr->position = position;

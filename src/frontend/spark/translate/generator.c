@@ -68,7 +68,7 @@ static trn_status unnest(spark_translator *t, const trn_rel **rel, const spark_v
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, (size_t)input->column_count + 3);
   size_t count = input->column_count;
   if (!columns) return trn__no_memory(error);
-  memcpy(columns, input->columns, count * sizeof *columns);
+  if (count) memcpy(columns, input->columns, count * sizeof *columns);
   if (kind->position) columns[count++] = (trn_column){t->next_column++, outer, trn__type(TRN_TYPE_INT32)};
   columns[count++] = (trn_column){t->next_column++, outer || (!map && arg->type->fields[0].nullable), arg->type->fields[0].type};
   if (map) columns[count++] = (trn_column){t->next_column++, outer || arg->type->fields[1].nullable, arg->type->fields[1].type};
@@ -144,8 +144,8 @@ trn_status spark__expand_generators(spark_translator *t, spark_relation *input, 
   spark_value *all = TRN_NEW_N(t->arena, spark_value, *count + made->count);
   if (status != TRN_OK) return status;
   if (!all) return trn__no_memory(error);
-  memcpy(all, *values, at * sizeof *all);
-  memcpy(all + at, made->values, made->count * sizeof *all);
+  if (at) memcpy(all, *values, at * sizeof *all);
+  if (made->count) memcpy(all + at, made->values, made->count * sizeof *all);
   memcpy(all + at + made->count, *values + at + 1, (*count - at - 1) * sizeof *all);
   *count += made->count - 1;
   *values = all;
@@ -186,4 +186,58 @@ trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connec
     all[count++].qualifier = qualifier;
   }
   return spark__project(t, &input, all, count, NULL, out, error);
+}
+
+/* ---- functions as tables ---- */
+static trn_status constant_int(spark_translator *t, const spark_value *value, int64_t *out, trn_error **error) {
+  const trn_expr *expr = value->expr;
+  trn_status status = spark__cast(t, expr, trn__type(TRN_TYPE_INT64), SPARK_CAST_IMPLICIT, expr->position, &expr, error);
+  if (status != TRN_OK) return status;
+  if (expr->kind == TRN_EXPR_CAST || (expr->kind == TRN_EXPR_CALL && expr->arg_count > 0 && trn__type_is_integer(expr->args[0]->type)))
+    expr = expr->args[0]; /* the cast of an integer literal */
+  if (expr->kind != TRN_EXPR_LITERAL || expr->u.literal.is_null || !trn__type_is_integer(expr->type))
+    return spark__unimplemented(t, expr->position, error, "range with a bound that is no constant");
+  *out = expr->u.literal.value.integer;
+  return TRN_OK;
+}
+
+/* range(end), range(start, end[, step[, partitions]]) */
+static trn_status table_range(spark_translator *t, const spark_value *args, size_t count, spark_relation *out, trn_error **error) {
+  int64_t numbers[4] = {0, 0, 1, 0};
+  trn_status status = TRN_OK;
+  if (count == 0 || count > 4)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "WRONG_NUM_ARGS.WITHOUT_SUGGESTION", NOWHERE, "functionName", "`range`",
+                        "expectedNum", "[1, 2, 3, 4]", "actualNum", count ? "5" : "0", "docroot",
+                        "https://spark.apache.org/docs/latest", NULL);
+  for (size_t i = 0; i < count && status == TRN_OK; i++) status = constant_int(t, &args[i], &numbers[count == 1 ? 1 : i], error);
+  if (status != TRN_OK) return status;
+  Spark__Connect__Range range = SPARK__CONNECT__RANGE__INIT;
+  Spark__Connect__Relation relation = SPARK__CONNECT__RELATION__INIT;
+  range._start_case = SPARK__CONNECT__RANGE___START_START;
+  range.start = numbers[0];
+  range.end = numbers[1];
+  range.step = numbers[2];
+  relation.rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_RANGE;
+  relation.range = &range;
+  return spark__relation(t, &relation, out, error);
+}
+
+trn_status spark__relation_table_function(spark_translator *t, const Spark__Connect__UnresolvedTableValuedFunction *node,
+                                          spark_relation *out, trn_error **error) {
+  spark_relation row;
+  spark_context context;
+  spark_value *args = NULL, value;
+  size_t count = 0;
+  const char *name = node->function_name ? node->function_name : "";
+  bool is_range = strcasecmp(name, "range") == 0;
+  trn_status status = spark__one_row(t, &row, error);
+  if (status != TRN_OK) return status;
+  spark__context_begin(t, &context, row.scope);
+  if (is_range) status = spark__expressions(t, node->arguments, node->n_arguments, &args, &count, error);
+  else status = spark__function_call(t, name, node->arguments, node->n_arguments, false, false, NULL, NOWHERE, &value, error);
+  spark__context_end(t, &context);
+  if (status == TRN_OK && is_range) return table_range(t, args, count, out, error);
+  if (status == TRN_OK && !value.is_generator)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNRESOLVABLE_TABLE_VALUED_FUNCTION", NOWHERE, "name", name, NULL);
+  return status == TRN_OK ? spark__project(t, &row, &value, 1, NULL, out, error) : status;
 }

@@ -39,8 +39,8 @@ static trn_status both_scope(spark_translator *t, const join_side *left, const j
   size_t count = (size_t)left->relation.scope->count + right->relation.scope->count;
   spark_column *columns = TRN_NEW_N(t->arena, spark_column, count);
   if (!columns) return trn__no_memory(error);
-  memcpy(columns, left->relation.scope->columns, left->relation.scope->count * sizeof *columns);
-  memcpy(columns + left->relation.scope->count, right->relation.scope->columns, right->relation.scope->count * sizeof *columns);
+  if (left->relation.scope->count) memcpy(columns, left->relation.scope->columns, left->relation.scope->count * sizeof *columns);
+  if (right->relation.scope->count) memcpy(columns + left->relation.scope->count, right->relation.scope->columns, right->relation.scope->count * sizeof *columns);
   *out = spark__scope_create(t, columns, count);
   return *out ? TRN_OK : trn__no_memory(error);
 }

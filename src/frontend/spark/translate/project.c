@@ -107,7 +107,7 @@ static trn_status window_relation(spark_translator *t, const trn_rel **rel, cons
   size_t count = input->column_count;
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, count + (to - from));
   if (!columns) return trn__no_memory(error);
-  memcpy(columns, input->columns, count * sizeof *columns);
+  if (count) memcpy(columns, input->columns, count * sizeof *columns);
   for (size_t i = from; i < to; i++)
     columns[count++] = (trn_column){.id = list->columns[i]->u.column, .type = list->columns[i]->type,
                                     .nullable = list->columns[i]->nullable};

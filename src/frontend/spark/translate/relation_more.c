@@ -183,7 +183,7 @@ typedef struct unpivot {
 } unpivot;
 
 /* The input joined with the numbers of the sets. */
-static trn_status numbered(spark_translator *t, const trn_rel **rel, size_t count, const trn_expr **number, trn_error **error) {
+trn_status spark__numbered(spark_translator *t, const trn_rel **rel, size_t count, const trn_expr **number, trn_error **error) {
   const trn_expr **rows = TRN_NEW_N(t->arena, const trn_expr *, count);
   trn_column column = {.id = t->next_column++, .type = trn__type(TRN_TYPE_INT32)};
   if (!rows) return trn__no_memory(error);
@@ -200,7 +200,7 @@ static trn_status numbered(spark_translator *t, const trn_rel **rel, size_t coun
 }
 
 /* CASE number WHEN 0 THEN items[0] WHEN 1 ... */
-static trn_status by_number(spark_translator *t, const trn_expr *number, const spark_value *items, size_t stride, size_t count,
+trn_status spark__by_number(spark_translator *t, const trn_expr *number, const spark_value *items, size_t stride, size_t count,
                             spark_value *out, trn_error **error) {
   spark_value *args = TRN_NEW_N(t->arena, spark_value, 2 * count);
   trn_status status = TRN_OK;
@@ -243,14 +243,14 @@ static trn_status run_unpivot(spark_translator *t, unpivot *u, bool drop_nulls, 
     if (!labels[i].expr) return trn__no_memory(error);
   }
   trn_status status = unpivot_types(t, u, error);
-  if (status == TRN_OK) status = numbered(t, &below.rel, u->set_count, &number, error);
+  if (status == TRN_OK) status = spark__numbered(t, &below.rel, u->set_count, &number, error);
   if (status != TRN_OK) return status;
   size_t count = u->id_count;
   if (count) memcpy(all, u->ids, count * sizeof *all);
-  status = by_number(t, number, labels, 1, u->set_count, &all[count], error);
+  status = spark__by_number(t, number, labels, 1, u->set_count, &all[count], error);
   keep_name(&all[count++], &(spark_value){.name = u->name_column});
   for (size_t w = 0; w < u->width && status == TRN_OK; w++) {
-    status = by_number(t, number, u->values + w, u->width, u->set_count, &all[count], error);
+    status = spark__by_number(t, number, u->values + w, u->width, u->set_count, &all[count], error);
     keep_name(&all[count++], &(spark_value){.name = u->value_columns[w]});
   }
   if (status == TRN_OK) status = spark__project(t, &below, all, count, NULL, out, error);
@@ -346,6 +346,12 @@ trn_status spark__relation_more(spark_translator *t, const Spark__Connect__Relat
   case SPARK__CONNECT__RELATION__REL_TYPE_UNPIVOT: return melt(t, r->unpivot, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_TRN_UNPIVOT: return sql_unpivot(t, r->trn_unpivot, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_TRN_PIVOT: return spark__relation_sql_pivot(t, r->trn_pivot, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_UNRESOLVED_TABLE_VALUED_FUNCTION:
+    return spark__relation_table_function(t, r->unresolved_table_valued_function, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_DESCRIBE:
+  case SPARK__CONNECT__RELATION__REL_TYPE_SUMMARY:
+  case SPARK__CONNECT__RELATION__REL_TYPE_COV:
+  case SPARK__CONNECT__RELATION__REL_TYPE_CORR: return spark__relation_stat(t, r, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_TRN_LATERAL_VIEW: return spark__relation_lateral_view(t, r->trn_lateral_view, out, error);
   default: {
     const ProtobufCFieldDescriptor *field =

@@ -418,7 +418,8 @@ static trn_status make_outer(lookup *l, const spark_context *owner) {
 static trn_status by_plan_id(lookup *l, int64_t id) {
   spark_translator *t = l->t;
   bool any = false;
-  for (spark_context *context = spark__state(t)->context; context; context = context->outer) {
+  unsigned level = 0; /* as in Spark: its own query and the one around it */
+  for (spark_context *context = spark__state(t)->context; context && level < 2; context = context->outer, level++) {
     spark_resolved resolved;
     bool found = false, matched = false;
     trn_status status =
@@ -444,7 +445,8 @@ trn_status spark__resolve_attribute(spark_translator *t, const Spark__Connect__E
   if (attribute->_plan_id_case == SPARK__CONNECT__EXPRESSION__UNRESOLVED_ATTRIBUTE___PLAN_ID_PLAN_ID)
     return by_plan_id(&l, attribute->plan_id);
   spark_context *here = spark__state(t)->context;
-  for (spark_context *context = here; context; context = context->outer) {
+  unsigned level = 0; /* as in Spark: its own query and the one around it */
+  for (spark_context *context = here; context && level < 2; context = context->outer, level++) {
     status = try_context(&l, context);
     if (status == TRN_OK && !l.found && context == here) status = try_function(&l);
     if (status != TRN_OK) return status;

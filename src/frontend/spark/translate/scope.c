@@ -274,8 +274,8 @@ static trn_status add_columns(spark_translator *t, const trn_rel *rel, const trn
     const trn_expr **more_exprs = TRN_NEW_N(t->arena, const trn_expr *, expr_count + missing);
     if (!more || !more_exprs) return trn__no_memory(error);
     if (project) {
-      memcpy(more, rel->columns, rel->column_count * sizeof *more);
-      memcpy(more_exprs, rel->exprs, rel->expr_count * sizeof *more_exprs);
+      if (rel->column_count) memcpy(more, rel->columns, rel->column_count * sizeof *more);
+      if (rel->expr_count) memcpy(more_exprs, rel->exprs, rel->expr_count * sizeof *more_exprs);
       for (size_t i = 0; i < count; i++) {
         if (rel_has(rel, wanted[i]->u.column)) continue;
         more[expr_count] = (trn_column){.id = wanted[i]->u.column, .type = wanted[i]->type, .nullable = wanted[i]->nullable};
@@ -284,7 +284,7 @@ static trn_status add_columns(spark_translator *t, const trn_rel *rel, const trn
       exprs = more_exprs;
       column_count = expr_count;
     } else {
-      memcpy(more, columns, column_count * sizeof *more);
+      if (column_count) memcpy(more, columns, column_count * sizeof *more);
       memcpy(more + column_count, rel->columns + rel->column_count - own, own * sizeof *more);
       column_count += own;
     }

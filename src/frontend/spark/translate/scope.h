@@ -211,6 +211,8 @@ trn_status spark__window_reference(spark_translator *t, const Spark__Connect__Tr
 trn_status spark__subquery(spark_translator *t, Spark__Connect__TrnSubqueryKind kind,
                            const Spark__Connect__Relation *relation, Spark__Connect__Expression *const *values,
                            size_t value_count, trn_position position, spark_value *out, trn_error **error);
+trn_status spark__refuse_subqueries(spark_translator *t, const trn_expr *expr, const spark_scope *scope, bool scalars_only,
+                                    trn_error **error);
 trn_status spark__call_by_name(spark_translator *t, const char *name, const spark_value *args, size_t count,
                                trn_position position, spark_value *out, trn_error **error);
 trn_status spark__function_call(spark_translator *t, const char *name, Spark__Connect__Expression *const *arguments,
@@ -308,6 +310,16 @@ trn_status spark__relation_with_relations(spark_translator *t, const Spark__Conn
                                           spark_relation *out, trn_error **error);
 trn_status spark__relation_more(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
                                 trn_error **error); /* relation_more.c: na functions, pivot, unpivot, lateral view, ... */
+trn_status spark__relation_table_function(spark_translator *t,
+                                          const Spark__Connect__UnresolvedTableValuedFunction *function,
+                                          spark_relation *out, trn_error **error);
+/* relation_stat.c: describe, summary, cov, corr. */
+trn_status spark__relation_stat(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                                trn_error **error);
+/* The input once for each number 0..count-1, and CASE number WHEN 0 THEN items[0] WHEN 1 THEN items[stride] ... */
+trn_status spark__numbered(spark_translator *t, const trn_rel **rel, size_t count, const trn_expr **number, trn_error **error);
+trn_status spark__by_number(spark_translator *t, const trn_expr *number, const spark_value *items, size_t stride, size_t count,
+                            spark_value *out, trn_error **error);
 trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connect__TrnLateralViewOf *view, spark_relation *out,
                                         trn_error **error);
 trn_status spark__relation_sql_pivot(spark_translator *t, const Spark__Connect__TrnPivot *pivot, spark_relation *out,
