@@ -13,6 +13,7 @@
 #define TRN_SQL_BYTES_MAX (64u << 20)      /* length of a SQL text */
 #define TRN_SQL_DEPTH_MAX 4096             /* nesting inside a SQL text */
 #define TRN_NEAREST_BY_RESULTS_MAX 100000  /* rows of a NEAREST BY join per row; Spark: the same */
+#define TRN_SQL_LAMBDA_VARIABLES_MAX 256   /* variables of lambdas inside each other */
 #define TRN_STACK_BYTES (32u << 20)        /* stack of threads on which plans are decoded, translated, lowered */
 #define TRN_SESSION_IDLE_MS (3600u * 1000) /* Spark: spark.connect.session.manager.defaultSessionTimeout */
 #define TRN_SESSION_SETTINGS_MAX 10000     /* explicitly set keys of one session */

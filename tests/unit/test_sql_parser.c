@@ -527,8 +527,12 @@ static void errors_name_the_token_that_spark_names(void **state) {
       {"select test-table.a from b-c", "INVALID_IDENTIFIER", "", "", 25, 27},
       {"select 128Y", "INVALID_NUMERIC_LITERAL_RANGE", "", "", 7, 10},
       {"select 1 in ()", "INVALID_SQL_SYNTAX.EMPTY_IN_PREDICATE", "", "", 9, 13},
-      {"with a as (select 1), A as (select 2) select 3", "DUPLICATED_CTE_NAMES", "", "", 22, 22},
+      {"with a as (select 1), A as (select 2) select 3", "DUPLICATED_CTE_NAMES", "", "", 0, 36},
       {"select foo '1'", "UNSUPPORTED_TYPED_LITERAL", "", "", 7, 13},
+      {"select cast(1 as foo", "PARSE_SYNTAX_ERROR", "end of input", "", 20, 20}, /* not UNSUPPORTED_DATATYPE */
+      {"select cast(1 as foo(3)), 128Y", "UNSUPPORTED_DATATYPE", "", "", 17, 22},
+      {"select 'a\\'", "PARSE_SYNTAX_ERROR", "'''", "", 7, 7},
+      {"select $a$ x", "PARSE_SYNTAX_ERROR", "'$'", "", 7, 7},
       {"select 1 /* x", "UNCLOSED_BRACKETED_COMMENT", "", "", 9, 12},
       {"select interval 1 year 2 days", "_LEGACY_ERROR_TEMP_0029", "", "", 7, 28},
       {"select 1 order by a sort by b", "UNSUPPORTED_FEATURE.COMBINATION_QUERY_RESULT_CLAUSES", "", "", 0, 28},

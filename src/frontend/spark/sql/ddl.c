@@ -24,12 +24,11 @@ bool sql__if_not_exists(sql_parser *p) {
 /* The parts of a key are joined as they are: 'a.b' and a.b are the same key. */
 static char *property_key(sql_parser *p) {
   if (sql__is_string(p, p->at)) return sql__string_text(p);
-  char *key = sql__error_capturing_identifier(p);
-  while (sql__accept(p, SQL_DOT)) {
-    key = trn__arena_printf(p->arena, "%s.%s", key, sql__error_capturing_identifier(p));
-    if (key == NULL) sql__fail_memory(p);
-  }
-  return key;
+  sql_list parts = {0};
+  do {
+    sql__push(p, &parts, sql__error_capturing_identifier(p));
+  } while (sql__accept(p, SQL_DOT));
+  return sql__join_texts(p, &parts, "", ".");
 }
 
 /* A number, a boolean, a string; in OPTIONS any expression, by its text. NULL: none. */

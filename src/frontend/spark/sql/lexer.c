@@ -102,6 +102,14 @@ static size_t quoted_size(const sql_lexer *l, size_t i, char quote, bool escapes
   return 0;
 }
 
+/* The same, and remembers in *unclosed that there is no end. */
+static size_t quoted_once(const sql_lexer *l, size_t i, bool escapes, bool *unclosed) {
+  if (*unclosed) return 0;
+  size_t size = quoted_size(l, i, l->text[i], escapes);
+  *unclosed = size == 0;
+  return size;
+}
+
 static size_t digits(const sql_lexer *l, size_t i) {
   size_t n = 0;
   while (is_digit(at(l, i + n))) n++;
@@ -204,7 +212,7 @@ static uint16_t find_keyword(const char *text, size_t size) {
 static bool scan_word(sql_lexer *l, size_t i, sql_token *token) {
   unsigned char c = at(l, i);
   if (upper(c) == 'R' && (at(l, i + 1) == '\'' || at(l, i + 1) == '"')) {
-    size_t raw = quoted_size(l, i + 1, l->text[i + 1], false);
+    size_t raw = quoted_once(l, i + 1, false, &l->unclosed_raw);
     if (raw > 0) {
       token->kind = SQL_STRING;
       token->size = (uint32_t)(raw + 1);
@@ -227,8 +235,9 @@ static bool scan_word(sql_lexer *l, size_t i, sql_token *token) {
 }
 
 /* $tag$ ... $tag$ */
-static bool scan_dollar(const sql_lexer *l, size_t i, sql_token *token) {
+static bool scan_dollar(sql_lexer *l, size_t i, sql_token *token) {
   size_t tag = 1;
+  if (l->unclosed_dollar) return false;
   while (is_word(at(l, i + tag))) tag++;
   if (at(l, i + tag) != '$') return false;
   tag++;
@@ -239,6 +248,7 @@ static bool scan_dollar(const sql_lexer *l, size_t i, sql_token *token) {
       return true;
     }
   }
+  l->unclosed_dollar = true;
   return false;
 }
 
@@ -313,7 +323,9 @@ void sql__next_token(sql_lexer *l, sql_token *token) {
   if (i >= l->size) return;
   char c = l->text[i];
   size_t quoted = 0;
-  if (c == '\'' || c == '"' || c == '`') quoted = quoted_size(l, i, c, c != '`');
+  if (c == '\'') quoted = quoted_once(l, i, true, &l->unclosed_single);
+  if (c == '"') quoted = quoted_once(l, i, true, &l->unclosed_double);
+  if (c == '`') quoted = quoted_once(l, i, false, &l->unclosed_back);
   if (quoted > 0) {
     token->kind = c == '\'' ? SQL_STRING : c == '"' ? SQL_DOUBLE_QUOTED : SQL_BACKQUOTED;
     token->size = (uint32_t)quoted;

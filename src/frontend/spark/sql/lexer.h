@@ -83,6 +83,8 @@ typedef struct sql_lexer {
   size_t size;
   size_t at;
   size_t unclosed_comment; /* offset + 1 of a comment that never ends */
+  /* A quote that never closes is an error wherever it is: the search for its end is not made again and again. */
+  bool unclosed_single, unclosed_double, unclosed_back, unclosed_raw, unclosed_dollar;
 } sql_lexer;
 
 /* Reads the next token into *token; kind SQL_END at the end, again and again. */

@@ -189,8 +189,8 @@ sql_expr *sql__integer_literal(sql_parser *p, int32_t value, size_t start) {
   return expr;
 }
 
-static void refuse_range(sql_parser *p, size_t start, const char *text, const char *minimum,
-                                 const char *maximum, const char *type) {
+static void refuse_range(sql_parser *p, size_t start, const char *text, const char *minimum, const char *maximum,
+                         const char *type) {
   trn_kv params[] = {{"rawStrippedQualifier", text}, {"minValue", minimum}, {"maxValue", maximum}, {"typeName", type}};
   sql__refuse(p, start, p->at, "INVALID_NUMERIC_LITERAL_RANGE", "22003", params, 4);
 }

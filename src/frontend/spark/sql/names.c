@@ -1,5 +1,6 @@
 /* Identifiers, paths, aliases. */
 #include "frontend/spark/sql/parser.h"
+#include <stdlib.h>
 
 bool sql__is_identifier(const sql_parser *p, size_t index) {
   sql_kind kind = sql__kind_at(p, index);
@@ -34,6 +35,17 @@ static char *unquote(sql_parser *p, const char *text, size_t size) {
     if (text[i] == quote) i++;
   }
   return value;
+}
+
+char *sql__join_texts(sql_parser *p, const sql_list *parts, const char *quote, const char *separator) {
+  size_t size = 1;
+  for (size_t i = 0; i < parts->count; i++) size += strlen(parts->items[i]) + 2 * strlen(quote) + strlen(separator);
+  char *text = sql__alloc(p, size), *out = text;
+  for (size_t i = 0; i < parts->count; i++) {
+    if (i > 0) out = stpcpy(out, separator);
+    out = stpcpy(stpcpy(stpcpy(out, quote), parts->items[i]), quote);
+  }
+  return text;
 }
 
 static bool at_identifier_clause(const sql_parser *p) {
@@ -127,13 +139,7 @@ static char *clause_name(sql_parser *p) {
   sql_list parts = {0};
   identifier_clause(p, &parts);
   if (parts.count == 1) return parts.items[0];
-  char *text = sql__alloc(p, 1), *joined;
-  for (size_t i = 0; i < parts.count; i++) {
-    joined = trn__arena_printf(p->arena, "%s%s`%s`", text, i > 0 ? "." : "", (char *)parts.items[i]);
-    if (joined == NULL) sql__fail_memory(p);
-    text = joined;
-  }
-  trn_kv params[] = {{"identifier", text}, {"limit", "1"}};
+  trn_kv params[] = {{"identifier", sql__join_texts(p, &parts, "`", ".")}, {"limit", "1"}};
   sql__fail(p, start, sql__last(p), "IDENTIFIER_TOO_MANY_NAME_PARTS", "42601", params, 2);
 }
 
@@ -190,6 +196,20 @@ char *spark__sql_quote_path(trn_arena *arena, char *const *parts, size_t count) 
     *out++ = '`';
   }
   return text;
+}
+
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+const char *sql__find_duplicate(sql_parser *p, const sql_list *names) {
+  char **sorted = sql__alloc(p, names->count * sizeof(char *));
+  for (size_t i = 0; i < names->count; i++) sorted[i] = sql__lower(p, names->items[i]);
+  qsort(sorted, names->count, sizeof(char *), compare_names);
+  for (size_t i = 1; i < names->count; i++) {
+    if (strcmp(sorted[i - 1], sorted[i]) == 0) return sorted[i];
+  }
+  return NULL;
 }
 
 char *sql__join_path(sql_parser *p, const sql_list *parts) {

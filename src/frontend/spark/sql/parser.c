@@ -246,7 +246,7 @@ static void read_tokens(sql_parser *p) {
   p->tokens = trn__arena_alloc_n(p->arena, sizeof(sql_token), count);
   if (p->tokens == NULL) sql__fail_memory(p);
   p->count = count;
-  lexer.at = 0;
+  lexer = (sql_lexer){.text = p->text, .size = p->size};
   for (size_t i = 0; i < count; i++) sql__next_token(&lexer, &p->tokens[i]);
   if (lexer.unclosed_comment > 0) {
     sql_token *end = &p->tokens[count - 1];

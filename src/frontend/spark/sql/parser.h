@@ -18,6 +18,7 @@ typedef struct sql_lambda {
   const struct sql_lambda *outer;
   char **names;
   size_t count;
+  size_t total; /* with those of the lambdas around */
 } sql_lambda;
 
 typedef struct sql_parser {
@@ -95,8 +96,8 @@ _Noreturn void sql__fail_syntax_at(sql_parser *p, size_t index, const char *hint
 /* Another condition of the grammar; up to two parameters; position from the tokens first..last. */
 _Noreturn void sql__fail(sql_parser *p, size_t first, size_t last, const char *condition, const char *sqlstate,
                          const trn_kv *params, size_t param_count);
-/* The same for what the grammar allows and Spark's builder of trees refuses: reading goes on, since a syntax error further
- * on comes first; of several the first one counts. */
+/* The same for what the grammar allows and Spark's builder of trees refuses: reading goes on, since a syntax error
+ * further on comes first; of several the first one counts. */
 void sql__refuse(sql_parser *p, size_t first, size_t last, const char *condition, const char *sqlstate,
                  const trn_kv *params, size_t param_count);
 _Noreturn void sql__fail_unimplemented(sql_parser *p, size_t index, const char *what);
@@ -119,7 +120,9 @@ char *sql__error_capturing_identifier(sql_parser *p);
 void sql__path(sql_parser *p, sql_list *parts); /* a.b.c or IDENTIFIER('a.b.c') */
 char *sql__path_text(sql_parser *p);
 char *sql__join_path(sql_parser *p, const sql_list *parts);
-void sql__identifier_list(sql_parser *p, sql_list *names); /* (a, b) */
+char *sql__join_texts(sql_parser *p, const sql_list *parts, const char *quote, const char *separator);
+const char *sql__find_duplicate(sql_parser *p, const sql_list *names); /* ignoring case, in lower case; NULL: none */
+void sql__identifier_list(sql_parser *p, sql_list *names);             /* (a, b) */
 /* True when the current token starts an alias without AS; `table`: a strict one, in FROM. */
 bool sql__at_alias(const sql_parser *p, bool table);
 

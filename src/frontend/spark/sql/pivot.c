@@ -218,7 +218,8 @@ static void refuse_grouping(sql_parser *p, size_t keys) {
   if ((kind == KW_GROUPING && next == KW_SETS) || sql__kind(p) == KW_GROUPING) what = "GROUPING SETS";
   if (what == NULL) return;
   trn_kv param = {"case", what};
-  sql__refuse(p, keys, sql__last(p), "UNSUPPORTED_FEATURE.PIPE_OPERATOR_AGGREGATE_UNSUPPORTED_CASE", "0A000", &param, 1);
+  sql__refuse(p, keys, sql__last(p), "UNSUPPORTED_FEATURE.PIPE_OPERATOR_AGGREGATE_UNSUPPORTED_CASE", "0A000", &param,
+              1);
 }
 
 /* AGGREGATE sum(a) AS s GROUP BY b AS c: SELECT b AS c, sum(a) AS s ... GROUP BY b */

@@ -146,6 +146,13 @@ sql_expr *sql__lambda(sql_parser *p) {
     sql__push(p, &variables, variable);
   }
   sql_lambda scope = {.outer = p->lambda, .names = (char **)names.items, .count = names.count};
+  scope.total = names.count + (scope.outer != NULL ? scope.outer->total : 0);
+  if (scope.total > TRN_SQL_LAMBDA_VARIABLES_MAX) {
+    p->status =
+        trn_error_set(&p->error, TRN_RESOURCE_EXHAUSTED, NULL,
+                      "more lambda variables than TRN_SQL_LAMBDA_VARIABLES_MAX (%d)", TRN_SQL_LAMBDA_VARIABLES_MAX);
+    longjmp(p->fail, 1);
+  }
   p->lambda = &scope;
   sql_expr *body = sql__expression(p);
   p->lambda = scope.outer;
@@ -244,22 +251,22 @@ sql_operand sql__primary(sql_parser *p) {
 
 /* ---- postfixes ---- */
 
-/* .name: a longer path of an attribute, as Spark does it even behind parentheses; else a field. */
+/* .name.name: a longer path of an attribute, as Spark does it even behind parentheses; else fields. */
 static sql_expr *dereference(sql_parser *p, sql_expr *base, size_t start) {
-  sql__advance(p);
-  size_t at = p->at;
-  char *name = sql__identifier(p);
   if (base->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_ATTRIBUTE) {
+    sql__advance(p);
+    size_t at = p->at;
+    char *name = sql__identifier(p);
     return sql__extract(p, base, sql__string_literal(p, name, strlen(name), at), start, at);
   }
-  sql_list part = {0};
-  sql__push(p, &part, name);
-  sql_expr *expr = sql__expr(p, start, at);
+  sql_list parts = {0};
+  while (sql__accept(p, SQL_DOT)) sql__push(p, &parts, sql__identifier(p));
+  sql_expr *expr = sql__expr(p, start, sql__last(p));
   expr->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_ATTRIBUTE;
   expr->unresolved_attribute =
       SQL_NEW(p, Spark__Connect__Expression__UnresolvedAttribute, spark__connect__expression__unresolved_attribute);
   expr->unresolved_attribute->unparsed_identifier =
-      trn__arena_printf(p->arena, "%s.%s", base->unresolved_attribute->unparsed_identifier, sql__join_path(p, &part));
+      trn__arena_printf(p->arena, "%s.%s", base->unresolved_attribute->unparsed_identifier, sql__join_path(p, &parts));
   if (expr->unresolved_attribute->unparsed_identifier == NULL) sql__fail_memory(p);
   return expr;
 }

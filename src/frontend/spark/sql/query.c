@@ -34,11 +34,6 @@ bool sql__starts_query(const sql_parser *p, size_t index) {
 
 /* ---- WITH ---- */
 
-static void refuse_duplicate(sql_parser *p, size_t start, const char *name) {
-  trn_kv param = {"duplicateNames", trn__arena_printf(p->arena, "`%s`", name)};
-  sql__refuse(p, start, sql__last(p), "DUPLICATED_CTE_NAMES", "42602", &param, 1);
-}
-
 static void cte(sql_parser *p, sql_list *ctes, bool recursive) {
   size_t start = p->at;
   Spark__Connect__TrnCte *out = SQL_NEW(p, Spark__Connect__TrnCte, spark__connect__trn_cte);
@@ -54,10 +49,6 @@ static void cte(sql_parser *p, sql_list *ctes, bool recursive) {
     }
     out->max_recursion_level = sql__integer_value(p);
   }
-  for (size_t i = 0; i < ctes->count; i++) {
-    if (strcasecmp(((Spark__Connect__TrnCte *)ctes->items[i])->name, out->name) == 0)
-      refuse_duplicate(p, start, out->name);
-  }
   sql__accept(p, KW_AS);
   sql__expect(p, SQL_LEFT_PAREN);
   out->relation = sql__query(p);
@@ -69,7 +60,7 @@ static void cte(sql_parser *p, sql_list *ctes, bool recursive) {
 sql_relation *sql__with(sql_parser *p) {
   size_t start = p->at;
   Spark__Connect__TrnWith *message = SQL_NEW(p, Spark__Connect__TrnWith, spark__connect__trn_with);
-  sql_list ctes = {0};
+  sql_list ctes = {0}, names = {0};
   sql__advance(p);
   if (sql__kind(p) == KW_RECURSIVE && sql__is_identifier(p, p->at + 1) && sql__ahead(p, 1) != KW_AS) {
     message->recursive = true;
@@ -77,7 +68,13 @@ sql_relation *sql__with(sql_parser *p) {
   }
   do {
     cte(p, &ctes, message->recursive);
+    sql__push(p, &names, ((Spark__Connect__TrnCte *)ctes.items[ctes.count - 1])->name);
   } while (sql__accept(p, SQL_COMMA));
+  const char *duplicate = sql__find_duplicate(p, &names);
+  if (duplicate != NULL) {
+    trn_kv param = {"duplicateNames", trn__arena_printf(p->arena, "`%s`", duplicate)};
+    sql__refuse(p, start, sql__last(p), "DUPLICATED_CTE_NAMES", "42602", &param, 1);
+  }
   SQL_SET_LIST(ctes, message, ctes);
   sql_relation *relation = sql__relation(p, start, sql__last(p));
   relation->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_TRN_WITH;

@@ -219,6 +219,9 @@ static bool at_group_all(const sql_parser *p) {
 
 /* The grammar lets an alias stand here; it means nothing. */
 static sql_expr *group_expression(sql_parser *p) {
+  if (sql__kind(p) == KW_WITH && (sql__ahead(p, 1) == KW_ROLLUP || sql__ahead(p, 1) == KW_CUBE)) {
+    return sql__expression(p); /* GROUP BY WITH ROLLUP lacks its expressions */
+  }
   sql_expr *expr = sql__named_expression(p);
   return expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS ? expr->alias->expr : expr;
 }
@@ -266,13 +269,14 @@ void sql__window_clause(sql_parser *p, sql_list *windows) {
   sql__advance(p);
   do {
     sql__named_window(p, windows);
-    const Spark__Connect__TrnNamedWindow *last = windows->items[windows->count - 1];
-    for (size_t i = 0; i + 1 < windows->count; i++) {
-      if (strcmp(((Spark__Connect__TrnNamedWindow *)windows->items[i])->name, last->name) != 0) continue;
-      trn_kv param = {"windowName", trn__arena_printf(p->arena, "`%s`", last->name)};
-      sql__refuse(p, start, sql__last(p), "INVALID_SQL_SYNTAX.REPETITIVE_WINDOW_DEFINITION", "42000", &param, 1);
-    }
   } while (sql__accept(p, SQL_COMMA));
+  sql_list names = {0};
+  for (size_t i = 0; i < windows->count; i++)
+    sql__push(p, &names, ((Spark__Connect__TrnNamedWindow *)windows->items[i])->name);
+  const char *duplicate = sql__find_duplicate(p, &names);
+  if (duplicate == NULL) return;
+  trn_kv param = {"windowName", trn__arena_printf(p->arena, "`%s`", duplicate)};
+  sql__refuse(p, start, sql__last(p), "INVALID_SQL_SYNTAX.REPETITIVE_WINDOW_DEFINITION", "42000", &param, 1);
 }
 
 static bool at_set_quantifier(const sql_parser *p) {
