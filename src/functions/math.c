@@ -8,6 +8,7 @@
 static double signum(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 static double degrees(double x) { return x * 57.29577951308232; }
 static double radians(double x) { return x * 0.017453292519943295; }
+static double cube_root(double x) { return (double)cbrtl(x); } /* glibc's cbrt(27) is not 3 */
 static double cotangent(double x) { return 1 / tan(x); }
 static double secant(double x) { return 1 / cos(x); }
 static double cosecant(double x) { return 1 / sin(x); }
@@ -18,7 +19,7 @@ static double area_cosine(double x) { return log(x + sqrt(x * x - 1)); }
 static double area_tangent(double x) { return 0.5 * (log1p(x) - log1p(-x)); }
 
 typedef double (*double_function)(double);
-static const double_function DOUBLES[] = {sqrt, cbrt, exp, expm1, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh,
+static const double_function DOUBLES[] = {sqrt, cube_root, exp, expm1, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh,
                                           area_sine, area_cosine, area_tangent, signum, degrees, radians, cotangent,
                                           secant, cosecant, rint, log, log1p, log2, log10};
 enum { SQRT, CBRT, EXP, EXPM1, SIN, COS, TAN, ASIN, ACOS, ATAN, SINH, COSH, TANH, ASINH, ACOSH, ATANH, SIGNUM, DEGREES,

@@ -429,6 +429,8 @@ static inline void h_run(const h_row *row) {
       else if (null_status == TRN_OK && strcmp(shown[i], null_shown[0]) != 0)
         fail_msg("%s: row %d gave %s, nulls alone give %s", row->name, (int)i, shown[i], null_shown[0]);
   }
+  if (strncmp(row->result, "!INVALID_TIMEZONE", 17) == 0) /* of a literal: fails without rows too */
+    return;
   status = h_call(row->name, row->args, count, 0, false, false, format, shown, &length, &e);
   if (status != TRN_OK || length != 0)
     fail_msg("%s over no rows: status %d, length %d", row->name, (int)status, (int)length);
