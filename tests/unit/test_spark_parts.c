@@ -395,7 +395,7 @@ static void a_runtime_error_marks_its_place_in_the_text(void **state) {
                                .position = {7, 9},
                                .has_position = true};
   trn_error *error = trn_error_create(&spec);
-  spark_failure *failure = spark__failure_create(TRN_INVALID_ARGUMENT, error, SPARK_PHASE_EXECUTION, sql);
+  spark_failure *failure = spark__failure_create(TRN_INVALID_ARGUMENT, error, SPARK_PHASE_EXECUTION, sql, true);
   assert_string_equal(failure->message,
                       "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL "
                       "instead. If necessary set \"spark.sql.ansi.enabled\" to \"false\" to bypass this error. SQLSTATE: "
@@ -416,7 +416,7 @@ static void contexts_of_long_texts_are_cut(void **state) {
                                .position = {start, start + 3},
                                .has_position = true};
   trn_error *error = trn_error_create(&spec);
-  spark_failure *failure = spark__failure_create(TRN_INVALID_ARGUMENT, error, SPARK_PHASE_EXECUTION, sql);
+  spark_failure *failure = spark__failure_create(TRN_INVALID_ARGUMENT, error, SPARK_PHASE_EXECUTION, sql, true);
   assert_string_equal(failure->summary, "== SQL (line 2, position 59) ==\n...aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, 1/\n"
                                         "                                   ^^\n0 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb...\n^\n");
   spark__failure_unref(failure);
@@ -430,7 +430,7 @@ static void long_messages_are_cut_for_the_trailers_only(void **state) {
   text[9000] = 0;
   trn_error *error = NULL;
   trn_error_set(&error, TRN_INTERNAL, NULL, "%s", text);
-  spark_failure *failure = spark__failure_create(TRN_INTERNAL, error, SPARK_PHASE_EXECUTION, NULL);
+  spark_failure *failure = spark__failure_create(TRN_INTERNAL, error, SPARK_PHASE_EXECUTION, NULL, true);
   assert_string_equal(failure->message, text);
   size_t wire = strlen(failure->wire_message); /* percent-encoded, and as base64 in the details */
   assert_in_range(wire * 3 + failure->details_size * 4 / 3, 4000, 7700);

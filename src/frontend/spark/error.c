@@ -392,7 +392,7 @@ static bool pack_details(spark_failure *failure) {
       add_metadata(arena, &info, "sqlState", failure->sqlstate);
       add_metadata(arena, &info, "messageParameters", params.data);
     }
-    add_metadata(arena, &info, "errorId", failure->error_id);
+    if (failure->error_id[0]) add_metadata(arena, &info, "errorId", failure->error_id);
     any.type_url = "type.googleapis.com/google.rpc.ErrorInfo";
     any.value.len = google__rpc__error_info__get_packed_size(&info);
     any.value.data = trn__arena_alloc(arena, any.value.len);
@@ -474,14 +474,15 @@ static void render_context(spark_failure *failure, trn_strbuf *message, const tr
   trn__strbuf_finish(&summary);
 }
 
-spark_failure *spark__failure_create(trn_status status, const trn_error *error, spark_phase phase, const char *sql) {
+spark_failure *spark__failure_create(trn_status status, const trn_error *error, spark_phase phase, const char *sql,
+                                     bool is_kept) {
   trn_arena *arena = trn__arena_create(0);
   spark_failure *failure = arena ? TRN_NEW(arena, spark_failure) : NULL;
   trn_strbuf message = {0};
   bool done = false;
   if (failure) {
     failure->arena = arena;
-    trn__uuid4(failure->error_id);
+    if (is_kept) trn__uuid4(failure->error_id);
     failure->classes = error_classes(status, error, phase);
     const char *condition = trn_error_condition(error), *sqlstate = trn_error_sqlstate(error);
     if (condition && !sqlstate) spark__condition_find(condition, &sqlstate, NULL);

@@ -171,7 +171,7 @@ trn_status spark__handle_execute(spark_rpc *rpc, ProtobufCMessage *message, trn_
     /* From here on the outcome is the execution's: a call that reattaches gets it too. */
     status = run_plan(execution, rpc, request->plan, error);
     if (status) {
-      spark_failure *failure = spark__failure_create(status, *error, rpc->phase, rpc->sql);
+      spark_failure *failure = spark__failure_create(status, *error, rpc->phase, rpc->sql, true);
       spark__execution_finish(execution, status == TRN_CANCELLED ? SPARK_RUN_CANCELLED : SPARK_RUN_FAILED, failure);
       status = TRN_OK;
     }

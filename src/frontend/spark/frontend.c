@@ -58,7 +58,7 @@ void spark__rpc_unref(spark_rpc *rpc) {
 
 /* Ends a call with an error, and keeps the error for FetchErrorDetails. */
 static void rpc_fail(spark_rpc *rpc, trn_status status, const trn_error *error) {
-  spark_failure *failure = spark__failure_create(status, error, rpc->phase, rpc->sql);
+  spark_failure *failure = spark__failure_create(status, error, rpc->phase, rpc->sql, rpc->session != NULL);
   if (failure && rpc->session) spark__session_keep_failure(rpc->session, failure);
   spark__call_fail(rpc->call, failure);
   spark__failure_unref(failure);

@@ -69,7 +69,7 @@ static void finish_with(spark_execution *execution, trn_status status, const trn
     error = own;
   }
   const char *sql = execution->plan ? execution->plan->sql : NULL;
-  spark_failure *failure = spark__failure_create(status, error, SPARK_PHASE_EXECUTION, sql);
+  spark_failure *failure = spark__failure_create(status, error, SPARK_PHASE_EXECUTION, sql, true);
   spark__execution_finish(execution, own ? SPARK_RUN_CANCELLED : SPARK_RUN_FAILED, failure);
   trn_error_unref(own);
 }

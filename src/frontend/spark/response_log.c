@@ -449,7 +449,7 @@ void spark__execution_attach(spark_execution *execution, spark_rpc *rpc, uint64_
   if (old) {
     trn_error *error = NULL;
     spark__raise(&error, TRN_ABORTED, "INVALID_CURSOR.DISCONNECTED", NULL, NULL, NULL, NULL, NULL, NULL);
-    spark_failure *failure = spark__failure_create(TRN_ABORTED, error, SPARK_PHASE_PROTOCOL, NULL);
+    spark_failure *failure = spark__failure_create(TRN_ABORTED, error, SPARK_PHASE_PROTOCOL, NULL, false);
     spark__call_fail(old->call, failure);
     spark__failure_unref(failure);
     trn_error_unref(error);

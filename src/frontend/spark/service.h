@@ -50,7 +50,7 @@ typedef enum spark_phase {
 /* An error as a client sees it. Lives in its own arena; immutable. */
 struct spark_failure {
   trn_arena *arena;
-  char error_id[TRN_UUID_SIZE];
+  char error_id[TRN_UUID_SIZE]; /* or empty */
   const char *message; /* as FetchErrorDetails gives it */
   const char *wire_message; /* cut, as the call's status carries it */
   const char *const *classes; /* ends with NULL */
@@ -63,8 +63,10 @@ struct spark_failure {
   const void *details; /* google.rpc.Status */
   size_t details_size;
 };
-/* NULL: out of memory. `error` may be NULL (out of memory where it came up). `sql`: the text that its position means. */
-spark_failure *spark__failure_create(trn_status status, const trn_error *error, spark_phase phase, const char *sql);
+/* NULL: out of memory. `error` may be NULL (out of memory where it came up). `sql`: the text that its position means.
+ * `is_kept`: with an id for FetchErrorDetails; then a session must keep it. */
+spark_failure *spark__failure_create(trn_status status, const trn_error *error, spark_phase phase, const char *sql,
+                                     bool is_kept);
 spark_failure *spark__failure_ref(spark_failure *failure);
 void spark__failure_unref(spark_failure *failure);
 /* Ends the call with it; NULL: out of memory. */

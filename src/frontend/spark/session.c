@@ -74,10 +74,16 @@ static trn_status session_create(spark_service *service, const char *key, const 
   return status;
 }
 
-static trn_status check_key(spark_session_key key, const char **user, trn_error **error) {
+/* Who the session belongs to: whom the transport authenticated, else what the client says. */
+static const char *user_of(const spark_rpc *rpc, spark_session_key key) {
+  const char *identity = trn_call_identity(rpc->call);
+  return identity ? identity : key.user && key.user->user_id ? key.user->user_id : "";
+}
+
+static trn_status check_key(const spark_rpc *rpc, spark_session_key key, const char **user, trn_error **error) {
   if (!trn__uuid_is_valid(key.session_id))
     return invalid_handle(error, TRN_INVALID_ARGUMENT, "INVALID_HANDLE.FORMAT", key.session_id);
-  *user = key.user && key.user->user_id ? key.user->user_id : "";
+  *user = user_of(rpc, key);
   if (strlen(*user) > SESSION_TEXT_MAX)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The user id is longer than %d bytes", SESSION_TEXT_MAX);
   return TRN_OK;
@@ -133,7 +139,7 @@ trn_status spark__session_enter(spark_rpc *rpc, spark_session_key key, bool crea
   spark_session *session = NULL;
   const char *user = NULL;
   char *text = NULL;
-  trn_status status = check_key(key, &user, error);
+  trn_status status = check_key(rpc, key, &user, error);
   if (!status) status = make_key(rpc->arena, user, key.session_id, &text, error);
   if (status) return status;
   pthread_mutex_lock(&service->mutex);
@@ -219,8 +225,7 @@ static spark_session *take_out(spark_service *service, const char *key, bool for
 
 void spark__session_close(spark_rpc *rpc, spark_session_key key, bool forget, spark_session **out) {
   *out = NULL;
-  const char *user = key.user && key.user->user_id ? key.user->user_id : "";
-  char *text = trn__arena_printf(rpc->arena, "%s\n%s", key.session_id, user);
+  char *text = trn__arena_printf(rpc->arena, "%s\n%s", key.session_id, user_of(rpc, key));
   if (!text) return;
   *out = take_out(rpc->service, text, forget);
   if (*out) spark__session_shut(*out);
