@@ -61,7 +61,7 @@ static void endless_continuations_end_the_connection(void **state) {
 static void rapid_resets_end_the_connection_or_are_survived(void **state) {
   fixture *f = *state;
   h2_client *client = client_connect(f->port, true, 0);
-  for (int i = 0; i < 4000 && !client->is_lost; i++) {
+  for (int i = 0; i < 4090 && !client->is_lost; i++) {
     h2_reply *reply = client_call(client, "/t.Test/Hang", NULL, 0);
     client_step(client, 0);
     client_cancel(client, reply, NGHTTP2_CANCEL);
@@ -285,6 +285,32 @@ static void a_server_that_cannot_start_says_why(void **state) {
   trn_server_stop(NULL, 0);
 }
 
+static void a_name_listens_on_all_its_addresses(void **state) {
+  (void)state;
+  static const struct {
+    const char *listen, *peer;
+  } cases[] = {{"localhost:0", "x-peer: ipv4:127.0.0.1:"},
+               {"[::]:0", "x-peer: ipv4:127.0.0.1:"},
+               {":0", "x-peer: ipv4:127.0.0.1:"},
+               {"0.0.0.0:0", "x-peer: ipv4:127.0.0.1:"}};
+  call_service service = {0};
+  trn_routes *routes = service_routes(&service);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    trn_server_options options = {.struct_size = sizeof options, .listen = cases[i].listen, .loops = 1};
+    trn_server *server = NULL;
+    trn_status status = trn_server_start(routes, &options, &server, NULL);
+    if (status && cases[i].listen[0] == '[') continue; /* a host without IPv6 */
+    assert_int_equal(status, TRN_OK);
+    h2_client *client = client_connect(trn_server_port(server), true, 0);
+    h2_reply *reply = ask(client, "/t.Test/Echo", NULL, 0, "x", 1);
+    expect(reply, 0, "");
+    assert_non_null(strstr(reply->headers, cases[i].peer));
+    client_close(client);
+    trn_server_stop(server, 0);
+  }
+  trn_routes_destroy(routes);
+}
+
 static void stop_cancels_what_outlives_the_grace(void **state) {
   fixture *f = *state;
   h2_client *client = client_connect(f->port, true, 0);
@@ -423,6 +449,7 @@ int main(void) {
       CASE(streams_over_the_limit_are_refused),
       CASE(many_connections_and_workers_at_once),
       CASE(a_server_that_cannot_start_says_why),
+      cmocka_unit_test(a_name_listens_on_all_its_addresses),
       CASE(stop_cancels_what_outlives_the_grace),
       CASE(stop_waits_for_running_calls_and_takes_no_new_ones),
       CASE(a_call_on_its_way_when_the_stop_begins_is_served),

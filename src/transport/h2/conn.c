@@ -297,8 +297,13 @@ static void set_peer(h2_conn *conn, const struct sockaddr_storage *address) {
     snprintf(conn->peer, sizeof conn->peer, "ipv4:%s:%u", text, ntohs(v4->sin_port));
   } else if (address->ss_family == AF_INET6) {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-    inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
-    snprintf(conn->peer, sizeof conn->peer, "ipv6:[%s]:%u", text, ntohs(v6->sin6_port));
+    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) { /* came through "[::]" */
+      inet_ntop(AF_INET, &v6->sin6_addr.s6_addr[12], text, sizeof text);
+      snprintf(conn->peer, sizeof conn->peer, "ipv4:%s:%u", text, ntohs(v6->sin6_port));
+    } else {
+      inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
+      snprintf(conn->peer, sizeof conn->peer, "ipv6:[%s]:%u", text, ntohs(v6->sin6_port));
+    }
   } else {
     snprintf(conn->peer, sizeof conn->peer, "unknown:");
   }

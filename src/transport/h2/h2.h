@@ -253,9 +253,10 @@ struct h2_loop {
   uv_loop_t uv;
   uv_async_t async;
   uv_timer_t deadline_timer, tick_timer;
-  uv_poll_t listener;
+  uv_poll_t listeners[TRN_H2_LISTENERS_MAX]; /* of the server's sockets; on one loop only */
+  unsigned listener_count;
   uv_timer_t accept_timer;
-  bool has_listener, is_initialized, has_thread;
+  bool is_initialized, has_thread;
   pthread_t thread; /* to join; the starter's */
   pthread_t self;   /* the thread's own note of who it is */
   h2_stage stage;
@@ -279,7 +280,8 @@ struct trn_server {
   nghttp2_session_callbacks *callbacks;
   nghttp2_option *session_option;
   h2_tls *tls;
-  int listen_fd;
+  int listen_fds[TRN_H2_LISTENERS_MAX];
+  unsigned listen_count;
   int port;
   unsigned loop_count, next_loop;
   h2_loop *loops;
@@ -291,7 +293,7 @@ struct trn_server {
   unsigned running;
 };
 
-trn_status trn__h2_loop_init(h2_loop *loop, trn_server *server, bool has_listener);
+trn_status trn__h2_loop_init(h2_loop *loop, trn_server *server, bool listens);
 trn_status trn__h2_loop_start(h2_loop *loop);
 void trn__h2_loop_finish(h2_loop *loop);
 void trn__h2_loop_wake(h2_loop *loop);                         /* thread: any */

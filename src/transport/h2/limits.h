@@ -4,6 +4,7 @@
 #define TRN_H2_LIMITS_H
 
 #define TRN_H2_LISTEN_DEFAULT "127.0.0.1:15002"
+#define TRN_H2_LISTENERS_MAX 8u /* addresses that a host name stands for */
 #define TRN_H2_LOOPS_DEFAULT_MAX 4u
 #define TRN_H2_LOOPS_MAX 64u
 #define TRN_H2_MESSAGE_BYTES_DEFAULT (128u << 20)
@@ -18,6 +19,10 @@
 #define TRN_H2_FRAME_RECV_MAX (1u << 20)      /* SETTINGS_MAX_FRAME_SIZE we announce */
 #define TRN_H2_FRAME_SEND_MAX (512u << 10)    /* largest DATA frame we make, if the peer allows that much */
 #define TRN_H2_PARTIAL_BYTES_MAX (2ull << 30) /* unfinished request messages of all connections together */
+
+/* Streams that a client may reset at once and per second before its connection ends ("rapid reset"). */
+#define TRN_H2_RESETS_BURST 5000u
+#define TRN_H2_RESETS_PER_S 500u
 
 #define TRN_H2_METADATA_ENTRIES_MAX 1024u       /* request headers, and entries of a response's metadata */
 #define TRN_H2_RESPONSE_HEADERS_MAX (64u << 10) /* bytes of response headers or trailers */

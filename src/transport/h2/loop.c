@@ -212,7 +212,7 @@ static void on_listen(uv_poll_t *poll, int status, int events);
 
 static void on_accept_again(uv_timer_t *timer) {
   h2_loop *loop = timer->data;
-  if (loop->has_listener) uv_poll_start(&loop->listener, UV_READABLE, on_listen);
+  for (unsigned i = 0; i < loop->listener_count; i++) uv_poll_start(&loop->listeners[i], UV_READABLE, on_listen);
 }
 
 static void give_away(h2_loop *loop, int fd, const struct sockaddr_storage *address) {
@@ -235,15 +235,16 @@ static void give_away(h2_loop *loop, int fd, const struct sockaddr_storage *addr
 static void on_listen(uv_poll_t *poll, int status, int events) {
   (void)status, (void)events;
   h2_loop *loop = poll->data;
+  int listen_fd = loop->server->listen_fds[poll - loop->listeners];
   for (unsigned i = 0; i < 64; i++) { /* then the connections that are there have their turn */
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
-    int fd = accept4(loop->server->listen_fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept4(listen_fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
       give_away(loop, fd, &address);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       /* The waiting connections stay in the kernel's queue. Accepting goes on later, not never. */
-      uv_poll_stop(&loop->listener);
+      for (unsigned j = 0; j < loop->listener_count; j++) uv_poll_stop(&loop->listeners[j]);
       uv_timer_start(&loop->accept_timer, on_accept_again, TRN_H2_ACCEPT_PAUSE_MS, 0);
       break;
     } else if (errno != EINTR && errno != ECONNABORTED) {
@@ -254,12 +255,25 @@ static void on_listen(uv_poll_t *poll, int status, int events) {
 }
 
 static void stop_listening(h2_loop *loop) {
-  if (!loop->has_listener) return;
-  loop->has_listener = false;
+  if (!loop->listener_count) return;
+  trn_server *server = loop->server;
   uv_timer_stop(&loop->accept_timer);
-  uv_close((uv_handle_t *)&loop->listener, NULL);
-  close(loop->server->listen_fd);
-  loop->server->listen_fd = -1;
+  for (unsigned i = 0; i < loop->listener_count; i++) uv_close((uv_handle_t *)&loop->listeners[i], NULL);
+  loop->listener_count = 0;
+  for (unsigned i = 0; i < server->listen_count; i++) close(server->listen_fds[i]);
+  server->listen_count = 0;
+}
+
+static trn_status start_listening(h2_loop *loop) {
+  trn_server *server = loop->server;
+  for (unsigned i = 0; i < server->listen_count; i++) {
+    uv_poll_t *listener = &loop->listeners[i];
+    if (uv_poll_init(&loop->uv, listener, server->listen_fds[i]) != 0) return TRN_RESOURCE_EXHAUSTED;
+    listener->data = loop;
+    loop->listener_count++;
+    if (uv_poll_start(listener, UV_READABLE, on_listen) != 0) return TRN_RESOURCE_EXHAUSTED;
+  }
+  return TRN_OK;
 }
 
 /* ---- stages ---- */
@@ -327,7 +341,7 @@ static void on_walk_close(uv_handle_t *handle, void *argument) {
   if (!uv_is_closing(handle)) uv_close(handle, NULL);
 }
 
-trn_status trn__h2_loop_init(h2_loop *loop, trn_server *server, bool has_listener) {
+trn_status trn__h2_loop_init(h2_loop *loop, trn_server *server, bool listens) {
   loop->server = server;
   TAILQ_INIT(&loop->conns);
   TAILQ_INIT(&loop->dirty);
@@ -345,11 +359,7 @@ trn_status trn__h2_loop_init(h2_loop *loop, trn_server *server, bool has_listene
   uv_timer_init(&loop->uv, &loop->accept_timer);
   loop->async.data = loop->deadline_timer.data = loop->tick_timer.data = loop->accept_timer.data = loop;
   uv_timer_start(&loop->tick_timer, on_tick, TRN_H2_TICK_MS, TRN_H2_TICK_MS);
-  if (!has_listener) return TRN_OK;
-  if (uv_poll_init(&loop->uv, &loop->listener, server->listen_fd) != 0) return TRN_RESOURCE_EXHAUSTED;
-  loop->listener.data = loop;
-  loop->has_listener = true;
-  return uv_poll_start(&loop->listener, UV_READABLE, on_listen) == 0 ? TRN_OK : TRN_RESOURCE_EXHAUSTED;
+  return listens ? start_listening(loop) : TRN_OK;
 }
 
 static void *run(void *argument) {

@@ -47,17 +47,24 @@ static bool split_address(char *text, char **host, char **port) {
   return true;
 }
 
-static int open_socket(const struct addrinfo *address) {
-  int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address->ai_protocol);
-  if (fd < 0) return -1;
+/* `port` replaces the address's own when it is not 0. -1: errno says why. */
+static int open_socket(const struct addrinfo *info, int port, bool has_others) {
+  struct sockaddr_storage address = {0};
   int on = 1;
+  int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, info->ai_protocol);
+  if (fd < 0) return -1;
+  memcpy(&address, info->ai_addr, info->ai_addrlen);
   /* REUSEADDR so that a restart need not wait; never REUSEPORT: two servers on one port would share the clients. */
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (address->ai_family == AF_INET6) {
-    int off = 0;
-    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (info->ai_family == AF_INET6) {
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&address;
+    int only = has_others; /* "[::]" alone takes IPv4 too */
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
+    if (port) v6->sin6_port = htons((uint16_t)port);
+  } else if (port) {
+    ((struct sockaddr_in *)&address)->sin_port = htons((uint16_t)port);
   }
-  if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
+  if (bind(fd, (struct sockaddr *)&address, info->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
   int error = errno;
   close(fd);
   errno = error;
@@ -70,6 +77,32 @@ static int port_of(int fd) {
   if (getsockname(fd, (struct sockaddr *)&address, &size) != 0) return 0;
   if (address.ss_family == AF_INET6) return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
   return ntohs(((struct sockaddr_in *)&address)->sin_port);
+}
+
+static bool is_repeated(const struct addrinfo *found, const struct addrinfo *at) {
+  for (; found != at; found = found->ai_next) {
+    if (found->ai_addrlen == at->ai_addrlen && memcmp(found->ai_addr, at->ai_addr, at->ai_addrlen) == 0) return true;
+  }
+  return false;
+}
+
+/* One socket for each address of the name ("localhost" has two). An address that this host does not have is left out;
+ * one that somebody else listens on is an error. 0, or why there is none. */
+static int open_sockets(trn_server *server, const struct addrinfo *found) {
+  int missing = EADDRNOTAVAIL;
+  for (const struct addrinfo *at = found; at && server->listen_count < TRN_H2_LISTENERS_MAX; at = at->ai_next) {
+    if ((at->ai_family != AF_INET && at->ai_family != AF_INET6) || is_repeated(found, at)) continue;
+    int fd = open_socket(at, server->port, found->ai_next != NULL);
+    if (fd >= 0) {
+      server->listen_fds[server->listen_count++] = fd;
+      server->port = port_of(fd);
+    } else if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) {
+      missing = errno;
+    } else {
+      return errno;
+    }
+  }
+  return server->listen_count ? 0 : missing;
 }
 
 static trn_status listen_on(trn_server *server, const char *text, trn_error **error) {
@@ -90,15 +123,11 @@ static trn_status listen_on(trn_server *server, const char *text, trn_error **er
     status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "Cannot resolve '%s': %s", text, gai_strerror(rc));
     goto end;
   }
-  for (const struct addrinfo *at = found; at && server->listen_fd < 0; at = at->ai_next) {
-    server->listen_fd = open_socket(at);
-  }
-  if (server->listen_fd < 0) {
-    const char *why = strerror_r(errno, reason, sizeof reason);
+  rc = open_sockets(server, found);
+  if (rc != 0) {
+    const char *why = strerror_r(rc, reason, sizeof reason);
     status = trn_error_set(error, TRN_UNAVAILABLE, NULL, "Cannot listen on '%s': %s", text, why);
-    goto end;
   }
-  server->port = port_of(server->listen_fd);
 end:
   if (found) freeaddrinfo(found);
   free(copy);
@@ -112,6 +141,7 @@ static trn_status prepare_session(trn_server *server) {
   if (nghttp2_option_new(&server->session_option) != 0) return TRN_RESOURCE_EXHAUSTED;
   nghttp2_option_set_no_auto_window_update(server->session_option, 1);
   nghttp2_option_set_no_closed_streams(server->session_option, 1);
+  nghttp2_option_set_stream_reset_rate_limit(server->session_option, TRN_H2_RESETS_BURST, TRN_H2_RESETS_PER_S);
   nghttp2_option_set_max_send_header_block_length(server->session_option, TRN_H2_RESPONSE_BLOCK_MAX);
   return TRN_OK;
 }
@@ -120,7 +150,7 @@ static void destroy(trn_server *server) {
   if (!server) return;
   for (unsigned i = 0; i < server->loop_count; i++) trn__h2_loop_finish(&server->loops[i]);
   free(server->loops);
-  if (server->listen_fd >= 0) close(server->listen_fd);
+  for (unsigned i = 0; i < server->listen_count; i++) close(server->listen_fds[i]);
   trn__h2_tls_destroy(server->tls);
   nghttp2_session_callbacks_del(server->callbacks);
   nghttp2_option_del(server->session_option);
@@ -191,7 +221,6 @@ static trn_server *create(void) {
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&server->changed, &attributes);
   pthread_condattr_destroy(&attributes);
-  server->listen_fd = -1;
   return server;
 }
 
