@@ -554,6 +554,122 @@ static void completions_may_pull_again_and_do_not_overlap(const suite *s) {
   pthread_mutex_destroy(&c.mu);
 }
 
+/* The last reference goes from inside the completion: the stream is destroyed on the backend's own thread. */
+typedef struct dropper {
+  trn_stream *stream;
+  pthread_mutex_t mu;
+  pthread_cond_t changed;
+  int completions;
+} dropper;
+
+static void drop_stream(dropper *d) {
+  trn_stream_unref(d->stream);
+  pthread_mutex_lock(&d->mu);
+  d->completions++;
+  pthread_cond_signal(&d->changed);
+  pthread_mutex_unlock(&d->mu);
+}
+
+static void drop_array(void *user, trn_status status, const trn_error *error, struct ArrowArray *array) {
+  (void)error;
+  if (status == TRN_OK) trn__array_release(array);
+  drop_stream(user);
+}
+
+static void drop_ipc(void *user, trn_status status, const trn_error *error, trn_ipc_piece *piece) {
+  (void)error;
+  if (status == TRN_OK && piece->release) piece->release(piece->owner);
+  drop_stream(user);
+}
+
+static void unref_from_inside_a_completion(const suite *s) {
+  for (int i = 0; i < 10; i++) {
+    dropper d = {.stream = stream_of_plan(s, range_plan(LONG_ROWS))};
+    pthread_mutex_init(&d.mu, NULL);
+    pthread_cond_init(&d.changed, NULL);
+    trn_status status = s->deviations->arrays_unimplemented || i % 2
+                            ? trn_stream_next_ipc(d.stream, 1000, drop_ipc, &d, NULL)
+                            : trn_stream_next_array(d.stream, drop_array, &d, NULL);
+    assert_int_equal(status, TRN_OK);
+    pthread_mutex_lock(&d.mu);
+    while (!d.completions) pthread_cond_wait(&d.changed, &d.mu);
+    pthread_mutex_unlock(&d.mu);
+    assert_int_equal(d.completions, 1);
+    pthread_cond_destroy(&d.changed);
+    pthread_mutex_destroy(&d.mu);
+  }
+}
+
+/* ---- many threads on one session ---- */
+
+typedef struct worker {
+  const suite *s;
+  pthread_t thread;
+  int64_t rows;
+  int refused;
+} worker;
+
+static void *worker_run(void *argument) {
+  worker *w = argument;
+  for (int i = 0; i < 10; i++) {
+    trn_execute_request request = {.struct_size = sizeof request, .plan = range_plan(5000)};
+    trn_operation *operation;
+    trn_stream *stream;
+    trn_status status = trn_backend_execute(w->s->session, &request, &operation, NULL);
+    trn_plan_unref(request.plan);
+    if (status == TRN_OK) status = trn_operation_result_stream(operation, &stream, NULL);
+    if (status) {
+      w->refused++;
+      continue;
+    }
+    puller p;
+    int64_t rows;
+    puller_init(&p);
+    while (pull_rows(w->s, &p, stream, &rows) == TRN_OK && rows >= 0) w->rows += rows;
+    puller_finish(&p);
+    trn_stream_unref(stream);
+    trn_operation_unref(operation);
+  }
+  return NULL;
+}
+
+static void many_threads_share_a_session(const suite *s) {
+  worker workers[4];
+  for (int i = 0; i < 4; i++) {
+    workers[i] = (worker){.s = s};
+    assert_int_equal(pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]), 0);
+  }
+  for (int i = 0; i < 4; i++) {
+    pthread_join(workers[i].thread, NULL);
+    assert_int_equal(workers[i].refused, 0);
+    assert_int_equal(workers[i].rows, 50000);
+  }
+}
+
+/* ---- sources ---- */
+
+static void a_path_without_data_is_named(const suite *s) {
+  const char *path = "/nowhere/at/all.parquet";
+  trn_source_request request = {.struct_size = sizeof request, .format = "parquet", .paths = &path, .path_count = 1};
+  trn_source *source = (trn_source *)1;
+  struct ArrowSchema schema;
+  trn_error *error = NULL;
+  trn_status status = trn_backend_open_source(s->session, &request, &source, &schema, &error);
+  assert_null(source);
+  assert_null(schema.release);
+  if (s->deviations->sources_unimplemented) {
+    assert_int_equal(status, TRN_UNIMPLEMENTED);
+  } else {
+    const trn_error_param *params;
+    assert_int_not_equal(status, TRN_OK);
+    assert_string_equal(trn_error_condition(error), "PATH_NOT_FOUND");
+    assert_int_equal(trn_error_params(error, &params), 1);
+    assert_string_equal(params[0].key, "path");
+    assert_non_null(strstr(params[0].value, "/nowhere/at/all.parquet"));
+  }
+  trn_error_unref(error);
+}
+
 static void streams_outlive_their_session(const suite *s) {
   trn_session *session;
   assert_int_equal(trn_session_open(s->backend, NULL, &session, NULL), TRN_OK);
@@ -611,6 +727,9 @@ void trn_backend_conformance(trn_backend *backend, const trn_backend_deviations 
       CHECK(unref_with_a_pull_outstanding_completes_it_once),
       CHECK(operations_run_side_by_side),
       CHECK(completions_may_pull_again_and_do_not_overlap),
+      CHECK(unref_from_inside_a_completion),
+      CHECK(many_threads_share_a_session),
+      CHECK(a_path_without_data_is_named),
       CHECK(streams_outlive_their_session),
       CHECK(explain_and_metrics_answer),
 #undef CHECK

@@ -9,6 +9,7 @@ typedef struct trn_backend_deviations {
   bool arrays_unimplemented; /* its streams give IPC only */
   bool explain_unimplemented;
   bool metrics_unimplemented;
+  bool sources_unimplemented;
 } trn_backend_deviations;
 
 /* Borrows `backend`. The plans are made of VALUES, RANGE, PROJECT of columns and literals, LIMIT. */
