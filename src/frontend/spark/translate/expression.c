@@ -48,8 +48,10 @@ static trn_status invalid_plan(spark_translator *t, const char *full_name, const
 trn_status spark__call_by_name(spark_translator *t, const char *name, const spark_value *args, size_t count,
                                trn_position position, spark_value *out, trn_error **error) {
   spark_call call = {.name = name, .args = args, .arg_count = count, .position = position};
-  *out = (spark_value){0};
-  return spark__call(t, &call, out, error);
+  spark_value result = {0}; /* out may be one of the arguments */
+  trn_status status = spark__call(t, &call, &result, error);
+  *out = result;
+  return status;
 }
 
 /* NOT over EXISTS and IN belongs to the subquery: its plan is a different one. */
@@ -125,6 +127,8 @@ static trn_status grouping_call(spark_translator *t, const call_spec *spec, cons
 }
 
 static bool is_plain_star(const expression *e) {
+  if (e && e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_EXPRESSION_STRING && e->expression_string->expression)
+    return strcmp(e->expression_string->expression, "*") == 0;
   return e && e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_STAR &&
          e->unresolved_star->_unparsed_target_case == 0;
 }
@@ -154,13 +158,8 @@ static trn_status call_with(spark_translator *t, const call_spec *spec, const sp
   } else {
     if (first) status = spark__values_push(t, &values, &count, &capacity, first, error);
     for (size_t i = first ? 1 : 0; i < spec->count && status == TRN_OK; i++) {
-      if (spark__is_star(spec->arguments[i])) {
-        status = spark__expand_star(t, spec->arguments[i], &values, &count, &capacity, error);
-        continue;
-      }
-      spark_value value;
-      status = spark__expression(t, spec->arguments[i], &value, error);
-      if (status == TRN_OK) status = spark__values_push(t, &values, &count, &capacity, &value, error);
+      const expression *item = NULL;
+      status = spark__list_item(t, spec->arguments[i], &values, &count, &capacity, &item, error);
     }
   }
   if (status == TRN_OK && spec->modifiers) status = modifiers_of(t, spec->modifiers, &call, error);
@@ -169,6 +168,7 @@ static trn_status call_with(spark_translator *t, const call_spec *spec, const sp
   call.args = values;
   call.arg_count = count;
   *out = (spark_value){0};
+  if (strcmp(spec->name, "distributed_sequence_id") == 0) return spark__sequence_id(t, out, error);
   if (grouping) return grouping_call(t, spec, values, count, out, error);
   status = spark__call(t, &call, out, error);
   if (status == TRN_OK && count == 1) status = negate_subquery(t, spec->name, &values[0], out, error);
@@ -477,13 +477,8 @@ trn_status spark__expressions(spark_translator *t, expression *const *expression
   *out = NULL;
   *out_count = 0;
   for (size_t i = 0; i < count && status == TRN_OK; i++) {
-    if (spark__is_star(expressions[i])) {
-      status = spark__expand_star(t, expressions[i], out, out_count, &capacity, error);
-      continue;
-    }
-    spark_value value;
-    status = spark__expression(t, expressions[i], &value, error);
-    if (status == TRN_OK) status = spark__values_push(t, out, out_count, &capacity, &value, error);
+    const expression *item = NULL;
+    status = spark__list_item(t, expressions[i], out, out_count, &capacity, &item, error);
   }
   return status;
 }

@@ -451,3 +451,19 @@ trn_status spark__window_reference(spark_translator *t, const Spark__Connect__Tr
   trn_status status = named(t, context ? context->select : NULL, reference->name ? reference->name : "", 0, &window, position, error);
   return status == TRN_OK ? window_over(t, &window, reference->function, position, out, error) : status;
 }
+
+trn_status spark__sequence_id(spark_translator *t, spark_value *out, trn_error **error) {
+  spark_value number, pair[2] = {{.name = "n"}, {.name = "1", .is_foldable = true}};
+  trn_status status = spark__call_by_name(t, "row_number", NULL, 0, NOWHERE, &number, error);
+  if (status != TRN_OK) return status;
+  trn_expr *window = trn__expr_create(t->arena, TRN_EXPR_WINDOW, number.expr->type, false, &number.expr, 1);
+  pair[1].expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT64), 1);
+  if (!window || !pair[1].expr) return trn__no_memory(error);
+  window->u.window.unit = TRN_FRAME_ROWS;
+  window->u.window.start_kind = TRN_BOUND_UNBOUNDED_PRECEDING;
+  window->u.window.end_kind = TRN_BOUND_CURRENT_ROW;
+  status = spark__cast(t, window, trn__type(TRN_TYPE_INT64), SPARK_CAST_IMPLICIT, NOWHERE, &pair[0].expr, error);
+  if (status == TRN_OK) status = spark__call_by_name(t, "-", pair, 2, NOWHERE, out, error);
+  out->name = "distributed_sequence_id()";
+  return status;
+}

@@ -197,3 +197,33 @@ trn_status spark__expand_star(spark_translator *t, const expression *e, spark_va
   if (e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_STAR_EXCEPT) return star_except(t, e, &list, error);
   return star(t, e, &list, error);
 }
+
+/* ---- lists ---- */
+/* "*" and "a AS b" as text are what they say. */
+static trn_status parsed_item(spark_translator *t, const expression *e, const expression **out, trn_error **error) {
+  expression *parsed = NULL;
+  *out = e;
+  if (!e || e->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_EXPRESSION_STRING) return TRN_OK;
+  const char *text = e->expression_string->expression ? e->expression_string->expression : "";
+  trn_status status = spark__sql_parse_expression(t->arena, text, strlen(text), NULL, &parsed, error);
+  if (status == TRN_OK) *out = parsed;
+  return status;
+}
+
+trn_status spark__list_item(spark_translator *t, const expression *e, spark_value **values, size_t *count, size_t *capacity,
+                            const expression **item, trn_error **error) {
+  spark_state *state = spark__state(t);
+  bool before = state->foreign_positions;
+  trn_status status = parsed_item(t, e, item, error);
+  if (status != TRN_OK) return status;
+  state->foreign_positions = before || *item != e; /* of a text of its own */
+  if (spark__is_star(*item)) {
+    status = spark__expand_star(t, *item, values, count, capacity, error);
+  } else {
+    spark_value value;
+    status = spark__expression(t, *item, &value, error);
+    if (status == TRN_OK) status = spark__values_push(t, values, count, capacity, &value, error);
+  }
+  state->foreign_positions = before;
+  return status;
+}

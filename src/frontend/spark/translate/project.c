@@ -254,17 +254,12 @@ trn_status spark__select_list(spark_translator *t, spark_context *context, Spark
   context->laterals = TRN_NEW_N(t->arena, spark_lateral, count);
   if (!context->laterals) return trn__no_memory(error);
   for (size_t i = 0; i < count && status == TRN_OK; i++) {
-    if (spark__is_star(list[i])) {
-      status = spark__expand_star(t, list[i], out, out_count, &capacity, error);
-      continue;
-    }
-    spark_value value;
-    status = spark__expression(t, list[i], &value, error);
-    if (status != TRN_OK) break;
-    if (is_lateral(&value) && list[i]->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS)
-      context->laterals[context->lateral_count++] =
-          (spark_lateral){.name = value.name, .item = (uint32_t)*out_count, .value = value.expr};
-    status = spark__values_push(t, out, out_count, &capacity, &value, error);
+    const Spark__Connect__Expression *item = NULL;
+    size_t at = *out_count;
+    status = spark__list_item(t, list[i], out, out_count, &capacity, &item, error);
+    if (status != TRN_OK || item->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS || !is_lateral(&(*out)[at])) continue;
+    context->laterals[context->lateral_count++] =
+        (spark_lateral){.name = (*out)[at].name, .item = (uint32_t)at, .value = (*out)[at].expr};
   }
   return status;
 }

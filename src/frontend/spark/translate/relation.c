@@ -428,6 +428,8 @@ static trn_status dispatch(spark_translator *t, const Spark__Connect__Relation *
   case SPARK__CONNECT__RELATION__REL_TYPE_REPARTITION: return spark__relation(t, r->repartition->input, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_REPARTITION_BY_EXPRESSION:
     return spark__relation(t, r->repartition_by_expression->input, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_WITH_WATERMARK: /* means nothing to what ends */
+    return spark__relation(t, r->with_watermark->input, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_HINT: return spark__relation(t, r->hint->input, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_COLLECT_METRICS: return spark__relation(t, r->collect_metrics->input, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_SHOW_STRING: return spark__relation(t, r->show_string->input, out, error);

@@ -189,6 +189,9 @@ trn_status spark__plan_scope(spark_translator *t, int64_t id, const spark_scope 
 /* A list in which stars, regexes and multi-column things expand; gives an arena array. */
 trn_status spark__expressions(spark_translator *t, Spark__Connect__Expression *const *expressions, size_t count,
                               spark_value **out, size_t *out_count, trn_error **error);
+/* Appends what one item of a list stands for; *item: it, or what its text is parsed to. */
+trn_status spark__list_item(spark_translator *t, const Spark__Connect__Expression *e, spark_value **values, size_t *count,
+                            size_t *capacity, const Spark__Connect__Expression **item, trn_error **error);
 bool spark__is_star(const Spark__Connect__Expression *expression);
 trn_status spark__expand_star(spark_translator *t, const Spark__Connect__Expression *star, spark_value **values,
                               size_t *count, size_t *capacity, trn_error **error);
@@ -206,6 +209,8 @@ trn_status spark__lambda_variable(spark_translator *t,
                                   trn_position position, spark_value *out, trn_error **error);
 trn_status spark__window(spark_translator *t, const Spark__Connect__Expression__Window *window, trn_position position,
                          spark_value *out, trn_error **error);
+/* zipWithIndex: the rows' numbers from 0. */
+trn_status spark__sequence_id(spark_translator *t, spark_value *out, trn_error **error);
 trn_status spark__window_reference(spark_translator *t, const Spark__Connect__TrnWindowReference *reference,
                                    trn_position position, spark_value *out, trn_error **error);
 trn_status spark__subquery(spark_translator *t, Spark__Connect__TrnSubqueryKind kind,
