@@ -31,10 +31,7 @@ static void mix(uint64_t *v, unsigned a, unsigned b, unsigned c, unsigned d, uin
 
 static void compress(trn_blake2b *hash, const uint8_t *block, bool is_last) {
   uint64_t v[16], m[16];
-  for (unsigned i = 0; i < 16; i++) {
-    m[i] = 0;
-    for (unsigned k = 0; k < 8; k++) m[i] |= (uint64_t)block[8 * i + k] << (8 * k);
-  }
+  memcpy(m, block, sizeof m); /* little-endian hosts, as everywhere here */
   for (unsigned i = 0; i < 8; i++) {
     v[i] = hash->state[i];
     v[i + 8] = iv[i];

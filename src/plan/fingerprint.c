@@ -37,9 +37,7 @@ static void put_bytes(fingerprint *f, const void *data, size_t size) {
 }
 
 static void put_int(fingerprint *f, uint64_t value) {
-  uint8_t bytes[8];
-  for (unsigned i = 0; i < 8; i++) bytes[i] = (uint8_t)(value >> (8 * i));
-  put_bytes(f, bytes, sizeof bytes);
+  put_bytes(f, &value, sizeof value);
 }
 
 static void put_double(fingerprint *f, double value) {
@@ -145,7 +143,6 @@ static void put_expr(fingerprint *f, const trn_expr *expr) {
   put_type(f, expr->type);
   switch (expr->kind) {
   case TRN_EXPR_LITERAL: put_literal(f, expr); break;
-  case TRN_EXPR_COLUMN:
   case TRN_EXPR_OUTER:
   case TRN_EXPR_LAMBDA_VARIABLE: put_int(f, column_number(f, expr->u.column)); break;
   case TRN_EXPR_CALL:
@@ -265,14 +262,28 @@ static bool leave(fingerprint *f) {
     put_expr(f, frame.node.at);
   put_bytes(f, f->results + frame.mark, (f->count - frame.mark) * sizeof *f->results);
   trn__blake2b_end(&f->hash, own.bytes);
+  bool is_leaf = f->count == frame.mark; /* cheaper done again than remembered */
   f->count = frame.mark;
-  return !f->failed && trn__ptrmap_set(&f->done, frame.node.at, NULL, f->digest_count) &&
-         digests_push(&f->digests, &f->digest_count, &f->digest_capacity, &own) &&
-         digests_push(&f->results, &f->count, &f->capacity, &own);
+  if (!is_leaf && (!trn__ptrmap_set(&f->done, frame.node.at, NULL, f->digest_count) ||
+                   !digests_push(&f->digests, &f->digest_count, &f->digest_capacity, &own)))
+    return false;
+  return !f->failed && digests_push(&f->results, &f->count, &f->capacity, &own);
+}
+
+/* A column is most of what plans consist of: its digest is its number, unhashed. Its type is where it is made. */
+static digest column_digest(fingerprint *f, const trn_expr *expr) {
+  digest own = {{0xc0, expr->nullable}};
+  uint64_t number = column_number(f, expr->u.column);
+  for (unsigned i = 0; i < 8; i++) own.bytes[8 + i] = (uint8_t)(number >> (8 * i));
+  return own;
 }
 
 static bool enter(fingerprint *f, trn_node node) {
   uint64_t index;
+  if (!node.is_rel && ((const trn_expr *)node.at)->kind == TRN_EXPR_COLUMN) {
+    digest own = column_digest(f, node.at);
+    return digests_push(&f->results, &f->count, &f->capacity, &own);
+  }
   if (trn__ptrmap_get(&f->done, node.at, NULL, &index))
     return digests_push(&f->results, &f->count, &f->capacity, &f->digests[index]);
   return trn__stack_push(&f->stack, node, NULL, f->count) == TRN_OK;
