@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cjson/cJSON.h>
 #include <cmocka.h>
 
 #include "support/spark_messages.h"
@@ -521,6 +522,103 @@ static void tpch_queries_translate(void **state) {
   }
 }
 
+/* ---- subqueries: names and types that real Spark gave ---- */
+static void check_recorded(const char *query, const cJSON *answer) {
+  trn_plan *plan = NULL;
+  trn_error *error = NULL;
+  const cJSON *condition = cJSON_GetObjectItem(answer, "condition");
+  const cJSON *names = cJSON_GetObjectItem(answer, "columns"), *types = cJSON_GetObjectItem(answer, "types");
+  trn_status status = plans_sql(&plans, query, &plan, &error);
+  bool at_run = condition && strcmp(condition->valuestring, "SCALAR_SUBQUERY_TOO_MANY_ROWS") == 0;
+  if (condition && !at_run) {
+    if (status == TRN_OK) fail_msg("%s: expected %s", query, condition->valuestring);
+    assert_string_equal(trn_error_condition(error), condition->valuestring);
+  } else if (status != TRN_OK) {
+    trn_strbuf what = {0};
+    error_text(error, &what);
+    fail_msg("%s: %s", query, what.data);
+  } else if (!condition) {
+    assert_int_equal(plan->field_count, cJSON_GetArraySize(names));
+    for (uint32_t i = 0; i < plan->field_count; i++) {
+      trn_strbuf type = {0};
+      spark__type_simple(&type, plan->fields[i].type);
+      assert_string_equal(plan->fields[i].name, cJSON_GetArrayItem(names, (int)i)->valuestring);
+      assert_string_equal(type.data, cJSON_GetArrayItem(types, (int)i)->valuestring);
+      trn__strbuf_finish(&type);
+    }
+  }
+  trn_error_unref(error);
+  trn_plan_unref(plan);
+}
+
+static void subqueries_are_as_recorded_from_spark(void **state) {
+  (void)state;
+  FILE *file = fopen(TRUNNION_TEST_DATA "/spark/subqueries.json", "r");
+  static char text[1 << 18];
+  assert_non_null(file);
+  size_t size = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  text[size] = 0;
+  cJSON *answers = cJSON_Parse(text);
+  assert_non_null(answers);
+  assert_true(plans_table(&plans, "t", "a INT, b INT, c STRING") && plans_table(&plans, "s", "k INT, v INT") &&
+              plans_table(&plans, "n", "k INT") && plans_table(&plans, "e", "k INT, v INT"));
+  int count = 0;
+  for (const cJSON *answer = answers->child; answer; answer = answer->next, count++) check_recorded(answer->string, answer);
+  assert_in_range(count, 42, 1000);
+  cJSON_Delete(answers);
+  assert_true(plans_table(&plans, "t", T));
+}
+
+/* ---- memory that runs out ---- */
+static trn_status translate_within(const char *query, size_t bytes, trn_error **error) {
+  spark_translator t;
+  trn_plan *plan = NULL;
+  Spark__Connect__Relation relation = SPARK__CONNECT__RELATION__INIT;
+  Spark__Connect__SQL sql = SPARK__CONNECT__SQL__INIT;
+  assert_int_equal(spark__translator_init(&t, plans.session, plans.catalog, NULL), TRN_OK);
+  trn__arena_unref(t.arena);
+  t.arena = trn__arena_create(bytes);
+  t.timezone = "UTC";
+  t.state = t.arena ? TRN_NEW(t.arena, spark_state) : NULL;
+  if (!t.state) {
+    trn__arena_unref(t.arena);
+    return TRN_RESOURCE_EXHAUSTED;
+  }
+  sql.query = (char *)query;
+  relation.rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_SQL;
+  relation.sql = &sql;
+  trn_status status = spark__translate_relation(&t, &relation, &plan, error);
+  trn_plan_unref(plan);
+  return status;
+}
+
+static void out_of_memory_is_said_wherever_it_happens(void **state) {
+  (void)state;
+  static const char *const queries[] = {
+      "select t.s.x as x, x + 1 as y, rank() over (partition by t.b order by t.c rows between 1 preceding and current row) "
+      "from t full join u using (a) where t.b in (select b from u where u.a = t.a) order by y, t.m['k']",
+      "with q as (select b, sum(d) as n from u group by rollup(b) having n > 1) select * from q x join q y on x.n = y.n "
+      "union select b, a from u limit 5",
+      "select *, explode(arr) as e from t lateral view posexplode(m) v as p, k, w",
+      "select * from (select a, b, d from u) pivot (sum(d) for b in ('x' as x, 'y'))",
+      "select * from values (1, 2.5), (2, null) as v(i, j) except all select a, 1 from twice",
+      "select nope from t",
+  };
+  for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
+    trn_error *error = NULL;
+    bool done = false;
+    for (size_t bytes = 512; bytes < (1u << 20) && !done; bytes += 96) {
+      error = NULL;
+      trn_status status = translate_within(queries[i], bytes, &error);
+      done = status != TRN_RESOURCE_EXHAUSTED;
+      if (done && status != TRN_OK && status != TRN_INVALID_ARGUMENT) fail_msg("%s: %s", queries[i], trn_error_message(error));
+      trn_error_unref(error);
+    }
+    assert_true(done);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names_are_found_as_spark_finds_them),
@@ -543,6 +641,8 @@ int main(void) {
       cmocka_unit_test(long_chains_and_deep_relations_work),
       cmocka_unit_test(wide_plans_cost_linear_memory),
       cmocka_unit_test(tpch_queries_translate),
+      cmocka_unit_test(subqueries_are_as_recorded_from_spark),
+      cmocka_unit_test(out_of_memory_is_said_wherever_it_happens),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -247,50 +247,53 @@ static bool rel_has(const trn_rel *rel, uint32_t id) {
   return false;
 }
 
-/* thread: the translator's. Adds COLUMN expressions `wanted` to the output of rel, which lost them on the way. */
-static trn_status add_columns(spark_translator *t, const trn_rel *rel, const trn_expr **wanted, size_t count,
+/* The projection's or window's output with the columns that are new in its input. */
+static trn_status widen(spark_translator *t, const trn_rel *rel, const trn_rel *input, const trn_expr *const *wanted,
+                        size_t count, const trn_rel **out, trn_error **error) {
+  bool project = rel->kind == TRN_REL_PROJECT;
+  size_t own = project ? rel->column_count : rel->column_count - rel->inputs[0]->column_count;
+  size_t kept = project ? 0 : input->column_count, expr_count = rel->expr_count;
+  trn_column *columns = TRN_NEW_N(t->arena, trn_column, kept + own + count);
+  const trn_expr **exprs = TRN_NEW_N(t->arena, const trn_expr *, expr_count + count);
+  if (!columns || !exprs) return trn__no_memory(error);
+  if (kept) memcpy(columns, input->columns, kept * sizeof *columns);
+  if (own) memcpy(columns + kept, rel->columns + rel->column_count - own, own * sizeof *columns);
+  if (expr_count) memcpy(exprs, rel->exprs, expr_count * sizeof *exprs);
+  size_t column_count = kept + own;
+  for (size_t i = 0; project && i < count; i++) {
+    columns[column_count++] = (trn_column){.id = wanted[i]->u.column, .type = wanted[i]->type, .nullable = wanted[i]->nullable};
+    exprs[expr_count++] = wanted[i];
+  }
+  trn_rel *copy = trn__rel_create(t->arena, (trn_rel_kind)rel->kind, &input, 1, exprs, expr_count, columns, column_count);
+  if (!copy) return trn__no_memory(error);
+  copy->u = rel->u;
+  *out = copy;
+  return TRN_OK;
+}
+
+/* Adds those of the COLUMN expressions `wanted` that rel lost on the way to its output. */
+static trn_status add_columns(spark_translator *t, const trn_rel *rel, const trn_expr *const *wanted, size_t count,
                               const trn_rel **out, trn_error **error) {
-  size_t missing = 0;
-  for (size_t i = 0; i < count; i++) missing += !rel_has(rel, wanted[i]->u.column);
+  const trn_expr **missing = TRN_NEW_N(t->arena, const trn_expr *, count);
+  size_t missing_count = 0;
+  if (!missing) return trn__no_memory(error);
+  for (size_t i = 0; i < count; i++)
+    if (!rel_has(rel, wanted[i]->u.column)) missing[missing_count++] = wanted[i];
   *out = rel;
-  if (missing == 0) return TRN_OK;
-  bool through = rel->kind == TRN_REL_PROJECT || rel->kind == TRN_REL_FILTER || rel->kind == TRN_REL_SORT ||
-                 rel->kind == TRN_REL_LIMIT || rel->kind == TRN_REL_SAMPLE || rel->kind == TRN_REL_REPARTITION ||
-                 rel->kind == TRN_REL_WINDOW || rel->kind == TRN_REL_UNNEST;
+  if (missing_count == 0) return TRN_OK;
+  bool wide = rel->kind == TRN_REL_PROJECT || rel->kind == TRN_REL_WINDOW || rel->kind == TRN_REL_UNNEST;
+  bool through = wide || rel->kind == TRN_REL_FILTER || rel->kind == TRN_REL_SORT || rel->kind == TRN_REL_LIMIT ||
+                 rel->kind == TRN_REL_SAMPLE || rel->kind == TRN_REL_REPARTITION;
   if (!through) return trn_error_set(error, TRN_INTERNAL, NULL, "A column of the plan is out of reach.");
   const trn_rel *input = NULL;
   trn_status status = spark__enter(t, error);
   if (status != TRN_OK) return status;
-  status = add_columns(t, rel->inputs[0], wanted, count, &input, error);
+  status = add_columns(t, rel->inputs[0], missing, missing_count, &input, error);
   spark__leave(t);
   if (status != TRN_OK) return status;
-  const trn_column *columns = input->columns;
-  size_t column_count = input->column_count, expr_count = rel->expr_count;
-  const trn_expr *const *exprs = rel->exprs;
-  if (rel->kind == TRN_REL_PROJECT || rel->kind == TRN_REL_WINDOW || rel->kind == TRN_REL_UNNEST) {
-    bool project = rel->kind == TRN_REL_PROJECT;
-    size_t own = project ? 0 : rel->column_count - rel->inputs[0]->column_count; /* what it adds to its input's */
-    trn_column *more = TRN_NEW_N(t->arena, trn_column, project ? rel->column_count + missing : column_count + own);
-    const trn_expr **more_exprs = TRN_NEW_N(t->arena, const trn_expr *, expr_count + missing);
-    if (!more || !more_exprs) return trn__no_memory(error);
-    if (project) {
-      if (rel->column_count) memcpy(more, rel->columns, rel->column_count * sizeof *more);
-      if (rel->expr_count) memcpy(more_exprs, rel->exprs, rel->expr_count * sizeof *more_exprs);
-      for (size_t i = 0; i < count; i++) {
-        if (rel_has(rel, wanted[i]->u.column)) continue;
-        more[expr_count] = (trn_column){.id = wanted[i]->u.column, .type = wanted[i]->type, .nullable = wanted[i]->nullable};
-        more_exprs[expr_count++] = wanted[i];
-      }
-      exprs = more_exprs;
-      column_count = expr_count;
-    } else {
-      if (column_count) memcpy(more, columns, column_count * sizeof *more);
-      memcpy(more + column_count, rel->columns + rel->column_count - own, own * sizeof *more);
-      column_count += own;
-    }
-    columns = more;
-  }
-  trn_rel *copy = trn__rel_create(t->arena, (trn_rel_kind)rel->kind, &input, 1, exprs, expr_count, columns, column_count);
+  if (wide) return widen(t, rel, input, missing, missing_count, out, error);
+  trn_rel *copy = trn__rel_create(t->arena, (trn_rel_kind)rel->kind, &input, 1, rel->exprs, rel->expr_count, input->columns,
+                                  input->column_count);
   if (!copy) return trn__no_memory(error);
   copy->u = rel->u;
   *out = copy;
