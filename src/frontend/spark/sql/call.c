@@ -199,11 +199,22 @@ static bool at_quantifier(const sql_parser *p) {
          next != SQL_DOT;
 }
 
+/* Remembers where f(a, b stops to look like a list of names, unless an alias could follow f. */
+static void set_call_blame(sql_parser *p) {
+  size_t open = p->at, i = open + 1;
+  p->call_error = 0;
+  if (p->depth == p->alias_depth || !sql__is_identifier(p, i)) return;
+  while (sql__is_identifier(p, i) && sql__kind_at(p, i + 1) == SQL_COMMA && sql__is_identifier(p, i + 2)) i += 2;
+  p->call_error = i + 1;
+  p->call_blame = open;
+}
+
 sql_expr *sql__call(sql_parser *p, size_t start, const sql_list *name) {
   sql_list arguments = {0};
   bool distinct = false;
   sql_kind kind = name->count == 1 ? sql__kind_at(p, start) : SQL_IDENTIFIER;
   bool own_nulls = false;
+  if (sql__kind(p) == SQL_LEFT_PAREN) set_call_blame(p);
   sql__expect(p, SQL_LEFT_PAREN);
   if (at_quantifier(p)) {
     distinct = sql__kind(p) == KW_DISTINCT;

@@ -52,8 +52,9 @@ void sql__properties(sql_parser *p, sql_list *list, bool expressions) {
   do {
     Spark__Connect__TrnProperty *property = SQL_NEW(p, Spark__Connect__TrnProperty, spark__connect__trn_property);
     property->key = property_key(p);
-    sql__accept(p, SQL_EQ);
+    bool equals = sql__accept(p, SQL_EQ);
     char *value = property_value(p, expressions);
+    if (equals && value == NULL) sql__fail_syntax(p);
     if (value != NULL) property->value = value;
     sql__push(p, list, property);
   } while (sql__accept(p, SQL_COMMA));

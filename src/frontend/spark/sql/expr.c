@@ -460,7 +460,10 @@ sql_expr *sql__value(sql_parser *p) {
 }
 
 sql_expr *sql__named_expression(sql_parser *p) {
+  unsigned outer_depth = p->alias_depth;
+  p->alias_depth = p->depth + SQL_DEPTH_EXPRESSION;
   sql_operand operand = parse(p, true);
+  p->alias_depth = outer_depth;
   sql_list names = {0};
   if (!alias_names(p, &names)) return operand.expr;
   return sql__alias(p, operand.expr, &names, operand.start, sql__last(p));

@@ -118,7 +118,9 @@ sql_relation *sql__sample(sql_parser *p, sql_relation *input, size_t start) {
 }
 
 static sql_relation *sample_and_alias(sql_parser *p, sql_relation *input, size_t start) {
-  if (sql__kind(p) == KW_TABLESAMPLE && sql__ahead(p, 1) == SQL_LEFT_PAREN) input = sql__sample(p, input, start);
+  sql_kind next = sql__ahead(p, 1);
+  bool ends = next == SQL_END || next == SQL_COMMA || next == SQL_RIGHT_PAREN || next == SQL_SEMICOLON;
+  if (sql__kind(p) == KW_TABLESAMPLE && !ends) input = sql__sample(p, input, start);
   if (sql__kind(p) == KW_WATERMARK && sql__is_identifier(p, p->at + 1)) sql__fail_unimplemented(p, p->at, "WATERMARK");
   return sql__table_alias(p, input, start);
 }

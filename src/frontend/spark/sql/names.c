@@ -264,13 +264,13 @@ static bool stops_alias(sql_kind kind, bool table) {
 }
 
 /* Two keywords that together go on with the query. */
-static bool is_pair(sql_kind kind, sql_kind next) {
+static bool is_pair(sql_kind kind, sql_kind next, sql_kind third) {
   switch ((int)kind) {
   case KW_GROUP:
   case KW_ORDER:
   case KW_CLUSTER:
   case KW_DISTRIBUTE:
-  case KW_SORT: return next == KW_BY;
+  case KW_SORT: return next == KW_BY && third != SQL_END;
   case KW_GROUPING: return next == KW_SETS;
   case KW_WITH: return next == KW_ROLLUP || next == KW_CUBE;
   default: return false;
@@ -280,7 +280,7 @@ static bool is_pair(sql_kind kind, sql_kind next) {
 bool sql__at_alias(const sql_parser *p, bool table) {
   if (!(table ? sql__is_strict_identifier(p, p->at) : sql__is_identifier(p, p->at))) return false;
   if ((sql__kind(p) == KW_APPROX || sql__kind(p) == KW_EXACT) && sql__ahead(p, 1) == KW_NEAREST) return !table;
-  if (is_pair(sql__kind(p), sql__ahead(p, 1))) return false;
+  if (is_pair(sql__kind(p), sql__ahead(p, 1), sql__ahead(p, 2))) return false;
   if (!stops_alias(sql__kind(p), table)) return true;
   sql_kind next = sql__ahead(p, 1);
   return sql__kind(p) != KW_AS &&

@@ -153,6 +153,11 @@ void sql__refuse(sql_parser *p, size_t first, size_t last, const char *condition
 
 _Noreturn void sql__fail_syntax_at(sql_parser *p, size_t index, const char *hint) {
   const char *what = "end of input";
+  size_t blame = p->blame != 0 ? p->blame : index == p->call_error ? p->call_blame : 0;
+  if (blame != 0) {
+    index = blame;
+    hint = NULL;
+  }
   if (p->tokens[index].kind != SQL_END) {
     what = trn__arena_printf(p->arena, "'%.*s'", (int)p->tokens[index].size, p->text + p->tokens[index].start);
     if (what == NULL) sql__fail_memory(p);

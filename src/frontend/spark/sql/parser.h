@@ -39,6 +39,11 @@ typedef struct sql_parser {
   jmp_buf fail;
   trn_status status;
   trn_error *error;
+  /* Spark's generated parser reads CASE and f as names when what follows does not fit, and so blames another token than
+   * the one that does not fit. 0: none. */
+  size_t blame;                  /* inside CASE WHEN: for any error */
+  size_t call_error, call_blame; /* for an error at call_error: behind f(a, b */
+  unsigned alias_depth;          /* at this depth an alias could follow */
   bool refused;
   trn_error *refusal; /* NULL although refused: out of memory */
 } sql_parser;

@@ -28,9 +28,10 @@ static sql_expr *simple_case(sql_parser *p, size_t start) {
 }
 
 static sql_expr *case_expression(sql_parser *p) {
-  size_t start = p->at;
+  size_t start = p->at, outer_blame = p->blame;
   sql__advance(p);
   if (sql__kind(p) != KW_WHEN) return simple_case(p, start);
+  if (outer_blame == 0) p->blame = p->depth == p->alias_depth ? start + 2 : start + 1;
   sql_list arguments = {0};
   while (sql__accept(p, KW_WHEN)) {
     sql__push(p, &arguments, sql__expression(p));
@@ -39,6 +40,7 @@ static sql_expr *case_expression(sql_parser *p) {
   }
   if (sql__accept(p, KW_ELSE)) sql__push(p, &arguments, sql__expression(p));
   sql__expect(p, KW_END);
+  p->blame = outer_blame;
   return sql__function(p, "when", &arguments, start, sql__last(p));
 }
 

@@ -326,7 +326,7 @@ static bool starts_statement(sql_kind kind) {
   return kind == KW_SELECT || kind == KW_VALUES || kind == KW_FROM || kind == KW_TABLE || kind == KW_WITH ||
          kind == KW_DROP || kind == KW_ALTER || kind == KW_CREATE || kind == KW_REFRESH || kind == KW_CACHE ||
          kind == KW_CLEAR || kind == KW_UNCACHE || kind == KW_INSERT || kind == KW_SHOW || kind == KW_DESCRIBE ||
-         kind == KW_EXPLAIN || kind == KW_USE;
+         kind == KW_EXPLAIN || kind == KW_USE || kind == KW_DELETE || kind == KW_UPDATE || kind == KW_MERGE;
 }
 
 static bool command_statement(sql_parser *p, spark_sql_statement *out) {

@@ -144,7 +144,9 @@ static sql_type *interval_type(sql_parser *p, size_t start) {
   int from = interval_field(sql__kind(p), &day_time), to = from;
   if (from < 0) return simple(p, T_CALENDAR_INTERVAL);
   sql__advance(p);
-  if (sql__accept(p, KW_TO)) {
+  sql_kind last = sql__ahead(p, 1);
+  bool may_end = day_time ? last == KW_HOUR || last == KW_MINUTE || last == KW_SECOND : last == KW_MONTH;
+  if (may_end && sql__accept(p, KW_TO)) {
     to = interval_field(sql__kind(p), &to_day_time);
     if (to < 0 || to_day_time != day_time) sql__fail_syntax(p);
     sql__advance(p);
@@ -343,7 +345,9 @@ static sql_type *unsupported(sql_parser *p, size_t start) {
 
 static sql_type *type_of_keyword(sql_parser *p, sql_kind kind, size_t start) {
   for (size_t i = 0; i < sizeof(simple_types) / sizeof(simple_types[0]); i++) {
-    if (simple_types[i].keyword == kind) return simple(p, (simple_type)simple_types[i].type);
+    if (simple_types[i].keyword != kind) continue;
+    bool sized = sql__kind(p) == SQL_LEFT_PAREN && sql__ahead(p, 1) == SQL_INTEGER; /* INT(9) */
+    return sized ? unsupported(p, start) : simple(p, (simple_type)simple_types[i].type);
   }
   switch ((int)kind) {
   case KW_STRING: return string_type(p);
