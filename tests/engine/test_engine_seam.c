@@ -342,6 +342,42 @@ static void test_unnest_keeps_places_and_empty_lists(void **state) {
   }
 }
 
+static int64_t sampled(double lower, double upper, uint8_t with_replacement) {
+  bytes *b = &f.plan;
+  begin(b);
+  op_range(b, 10000, 2, 0);
+  u8(b, TRN_OP_SAMPLE), put(b, &lower, 8), put(b, &upper, 8), u8(b, with_replacement), i64(b, 42);
+  result r;
+  run(&r);
+  check(r.status, &r.error);
+  return r.rows;
+}
+
+static void test_samples_of_one_seed_repeat_and_partition_the_rows(void **state) {
+  (void)state;
+  int64_t third = sampled(0, 0.3, 0), rest = sampled(0.3, 1, 0);
+  assert_int_equal(third + rest, 10000);
+  assert_in_range(third, 2800, 3200);
+  assert_int_equal(sampled(0, 0.3, 0), third);
+  assert_in_range(sampled(0, 2, 1), 19500, 20500);
+}
+
+static void test_lambdas_reach_the_engine_functions(void **state) {
+  (void)state;
+  bytes *b = &f.plan;
+  begin(b);
+  op_range(b, 1, 1, 0);
+  op_int(b, 7), op_int(b, 8);
+  u8(b, TRN_OP_LITERAL), u8(b, TRN_TYPE_ARRAY), u8(b, 0), u8(b, 0), u8(b, 0), u32(b, 0), u32(b, 1), str(b, "element"), u8(b, 1);
+  type(b, TRN_TYPE_INT64), u8(b, 0), u32(b, 2);
+  u8(b, TRN_OP_LAMBDA_VARIABLE), u32(b, 9), type(b, TRN_TYPE_INT64);
+  op_int(b, 1), op_call(b, TRN_HOME_NATIVE, "+", 2, TRN_TYPE_INT64);
+  u8(b, TRN_OP_LAMBDA), u32(b, 1), u32(b, 9);
+  op_call(b, TRN_HOME_ENGINE, "array_transform", 2, TRN_TYPE_NULL);
+  u8(b, TRN_OP_UNNEST), u8(b, 0), u8(b, 0), u32(b, 1), u32(b, 1);
+  RUN_EXPECT("0,8;0,9;");
+}
+
 /* ---- files ---- */
 
 static void sql(const char *text) {
@@ -388,6 +424,10 @@ static void test_parquet_directories_are_read_beside_markers(void **state) {
   op_column(b, 1), op_int(b, 1), op_call(b, TRN_HOME_NATIVE, ">", 2, TRN_TYPE_BOOL), u8(b, TRN_OP_FILTER);
   op_column(b, 1), op_project(b, 1, 1), op_column(b, 1), op_sort(b, 1, 0);
   RUN_EXPECT("2;3;");
+
+  snprintf(text, sizeof text, "COPY (SELECT 7 AS \"Key\", 'c' AS v) TO '%s/part-1.parquet' STORED AS PARQUET", directory);
+  sql(text); /* what was written since is seen */
+  RUN_EXPECT("2;3;7;");
 
   snprintf(text, sizeof text, "rm -r %s", directory);
   assert_int_equal(system(text), 0);
@@ -580,6 +620,8 @@ int main(void) {
       cmocka_unit_test_teardown(test_a_sort_does_not_change_the_rows_of_a_limit_below_it, reset),
       cmocka_unit_test_teardown(test_lifted_plans_lower_to_the_same, reset),
       cmocka_unit_test_teardown(test_unnest_keeps_places_and_empty_lists, reset),
+      cmocka_unit_test_teardown(test_samples_of_one_seed_repeat_and_partition_the_rows, reset),
+      cmocka_unit_test_teardown(test_lambdas_reach_the_engine_functions, reset),
       cmocka_unit_test_teardown(test_parquet_directories_are_read_beside_markers, reset),
       cmocka_unit_test_teardown(test_a_missing_path_is_named, reset),
       cmocka_unit_test_teardown(test_csv_options_go_by_the_engine_names, reset),

@@ -1,10 +1,12 @@
 //! Lowering of expressions.
 use crate::decode::{is_nested, nested};
 use crate::error::{Failure, Fallible};
+use crate::features::arrow::datatypes::Field;
 use crate::features::datafusion::common::ScalarValue;
 use crate::features::datafusion::execution::FunctionRegistry;
 use crate::features::datafusion::logical_expr::expr::{
-    AggregateFunction, Case, InList, Like, NullTreatment, ScalarFunction, Sort, WindowFunction, WindowFunctionParams,
+    AggregateFunction, Case, HigherOrderFunction, InList, Lambda, LambdaVariable, Like, NullTreatment, ScalarFunction,
+    Sort, WindowFunction, WindowFunctionParams,
 };
 use crate::features::datafusion::logical_expr::{
     AggregateUDF, BinaryExpr, Cast, Expr, Operator, ScalarUDF, TryCast, WindowFrame, WindowFrameBound,
@@ -69,6 +71,10 @@ fn unary(name: &str, operand: Expr) -> Option<Expr> {
     })
 }
 
+fn variable_name(id: u32) -> String {
+    format!("v{id}")
+}
+
 fn literal_of(expr: &Expr) -> Option<&ScalarValue> {
     match expr {
         Expr::Literal(value, _) => Some(value),
@@ -112,8 +118,22 @@ impl Machine<'_> {
             }
             op::AGGREGATE => self.aggregate(),
             op::WINDOW => self.window(),
-            op::LAMBDA => Err(Failure::unimplemented("lambda functions in the engine")),
-            _ => Err(Failure::unimplemented("lambda variables in the engine")),
+            op::LAMBDA => {
+                let count = self.reader.count(4)?;
+                let ids = self.reader.ids(count)?;
+                let body = self.pop_expression()?;
+                let (mut exprs, parts) = Parts::split(vec![body]);
+                let params = ids.iter().map(|id| variable_name(*id)).collect();
+                self.push_expression(Expr::Lambda(Lambda::new(params, exprs.remove(0))), parts)
+            }
+            op::LAMBDA_VARIABLE => {
+                let id = self.reader.u32()?;
+                let data_type = self.reader.data_type()?;
+                let field = Arc::new(Field::new(variable_name(id), data_type, true));
+                let variable = LambdaVariable::new(variable_name(id), Some(field));
+                self.push_expression(Expr::LambdaVariable(variable), Parts::default())
+            }
+            other => Err(self.reader.invalid(format!("unknown operation {other}"))),
         }
     }
 
@@ -167,7 +187,10 @@ impl Machine<'_> {
         let (exprs, parts) = Parts::split(operands);
         let expr = match home {
             home::NATIVE => self.native(name, exprs)?,
-            home::ENGINE => self.function(self.engine_scalar(name)?, exprs),
+            home::ENGINE => match self.session.state.higher_order_functions().get(name) {
+                Some(function) => Expr::HigherOrderFunction(HigherOrderFunction::new(Arc::clone(function), exprs)),
+                None => self.function(self.engine_scalar(name)?, exprs),
+            },
             home::LIBRARY => {
                 let function = self.session.runtime.scalars.get(name).cloned();
                 let function = function.ok_or_else(|| Failure::invalid(format!("no library function {name}")))?;

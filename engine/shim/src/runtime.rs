@@ -77,7 +77,8 @@ impl Runtime {
             .build()
             .map_err(|error| Failure::exhausted(format!("engine threads: {error}")))?;
 
-        let mut environment = RuntimeEnvBuilder::new();
+        // Listings are not kept: a directory that was written to since must show what is in it now.
+        let mut environment = RuntimeEnvBuilder::new().with_object_list_cache_limit(0);
         if options.memory_bytes > 0 {
             let bytes = usize::try_from(options.memory_bytes).unwrap_or(usize::MAX);
             environment = environment.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
