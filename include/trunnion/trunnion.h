@@ -2,8 +2,8 @@
  *
  * Everything the library does to its host process:
  *  - Threads: none until something is created. A Spark frontend starts worker threads on demand (32 MiB stacks, reserved,
- *    not touched); the bundled server (libtrunnion_server) starts one per event loop; the embedded backend's engine runs a
- *    thread pool of its own.
+ *    not touched), and so does a stream that cuts a backend's arrays into IPC pieces (one thread); the bundled server
+ *    (libtrunnion_server) starts one per event loop; the embedded backend's engine runs a thread pool of its own.
  *  - File descriptors: those of the bundled server and those that the engine opens to read data and spill.
  *  - Signals: no handler is installed, none is raised; sockets are written with MSG_NOSIGNAL or the like.
  *  - Environment: not read, not written. Output: nothing is printed. The process is never exited or aborted by the C

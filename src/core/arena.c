@@ -4,6 +4,11 @@
 #include <stdio.h>
 
 enum { ARENA_ALIGN = 16, ARENA_CHUNK_MIN = 16 << 10, ARENA_CHUNK_MAX = 1 << 20 };
+#ifdef TRN_ASAN
+enum { ARENA_GAP = 16 }; /* behind each piece, poisoned */
+#else
+enum { ARENA_GAP = 0 };
+#endif
 
 typedef struct arena_chunk {
   struct arena_chunk *next;
@@ -41,6 +46,7 @@ trn_arena *trn__arena_create(size_t bytes_max) {
   arena->at = (char *)arena + ARENA_HEADER;
   arena->end = (char *)arena + ARENA_CHUNK_MIN;
   arena->chunk_next = 2 * ARENA_CHUNK_MIN;
+  TRN_POISON(arena->at, (size_t)(arena->end - arena->at));
   return arena;
 }
 
@@ -68,28 +74,33 @@ static char *chunk_add(trn_arena *arena, size_t size) {
   chunk->size = size;
   chunk->next = arena->chunks;
   arena->chunks = chunk;
+  TRN_POISON((char *)chunk + CHUNK_HEADER, size);
   return (char *)chunk + CHUNK_HEADER;
 }
 
-void *trn__arena_alloc(trn_arena *arena, size_t size) {
-  if (size > arena->bytes_max) return NULL;
-  size = size ? round_up(size) : ARENA_ALIGN;
-  if (size > arena->bytes_max - arena->bytes) return NULL;
+/* Room for `size` bytes, a multiple of ARENA_ALIGN; NULL: no memory. */
+static char *arena_room(trn_arena *arena, size_t size) {
   if (TRN_UNLIKELY(size > (size_t)(arena->end - arena->at))) {
-    if (size > arena->chunk_next / 4) { /* on its own; the chunk being filled stays */
-      char *large = chunk_add(arena, size);
-      if (large) arena->bytes += size;
-      return large;
-    }
+    if (size > arena->chunk_next / 4) return chunk_add(arena, size); /* on its own; the chunk being filled stays */
     char *start = chunk_add(arena, arena->chunk_next - CHUNK_HEADER);
     if (!start) return NULL;
     arena->at = start;
     arena->end = start + (arena->chunk_next - CHUNK_HEADER);
     if (arena->chunk_next < ARENA_CHUNK_MAX) arena->chunk_next *= 2;
   }
-  void *memory = arena->at;
+  char *memory = arena->at;
   arena->at += size;
-  arena->bytes += size;
+  return memory;
+}
+
+void *trn__arena_alloc(trn_arena *arena, size_t size) {
+  if (size > arena->bytes_max) return NULL;
+  size_t whole = size ? round_up(size) : ARENA_ALIGN;
+  if (whole > arena->bytes_max - arena->bytes) return NULL;
+  char *memory = arena_room(arena, whole + ARENA_GAP);
+  if (!memory) return NULL;
+  arena->bytes += whole;
+  TRN_UNPOISON(memory, size);
   return memory;
 }
 

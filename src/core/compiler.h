@@ -17,6 +17,23 @@ __extension__ typedef unsigned __int128 trn_u128;
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wdeprecated-declarations\"")
 #define TRN_DEPRECATED_USE_END _Pragma("GCC diagnostic pop")
 
+/* AddressSanitizer builds watch the space between the pieces of an arena too. */
+#if defined(__SANITIZE_ADDRESS__)
+#define TRN_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TRN_ASAN 1
+#endif
+#endif
+#ifdef TRN_ASAN
+#include <sanitizer/asan_interface.h>
+#define TRN_POISON(memory, size) __asan_poison_memory_region((memory), (size))
+#define TRN_UNPOISON(memory, size) __asan_unpoison_memory_region((memory), (size))
+#else
+#define TRN_POISON(memory, size) ((void)(memory), (void)(size))
+#define TRN_UNPOISON(memory, size) ((void)(memory), (void)(size))
+#endif
+
 /* Broken invariants of ours, never bad input. Debug, test and fuzz builds stop; release builds go on. */
 #ifdef NDEBUG
 #define TRN_ASSERT(condition) ((void)sizeof(condition))
