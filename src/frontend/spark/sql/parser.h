@@ -218,6 +218,7 @@ sql_relation *sql__with(sql_parser *p); /* at WITH; input is not set yet */
 /* ---- ddl.c, dml.c, show.c: false when the statement is not one of theirs; then nothing was read ---- */
 bool sql__create(sql_parser *p, Spark__Connect__Command *command);
 bool sql__dml(sql_parser *p, sql_relation *ctes, Spark__Connect__Command *command);
+bool sql__variable(sql_parser *p, Spark__Connect__Command *command);
 bool sql__alter(sql_parser *p, Spark__Connect__Command *command);
 bool sql__show(sql_parser *p, Spark__Connect__Command *command);
 void sql__describe(sql_parser *p, Spark__Connect__Command *command);

@@ -164,10 +164,7 @@ static void set(sql_parser *p, spark_sql_statement *out) {
     set_time_zone(p, out);
     return;
   }
-  if (((sql__kind(p) == KW_VARIABLE || sql__kind(p) == KW_VAR) && sql__is_identifier(p, p->at + 1)) ||
-      sql__kind(p) == KW_ROLE) {
-    sql__fail_unimplemented(p, p->at, sql__kind(p) == KW_ROLE ? "SET ROLE" : "SET VARIABLE");
-  }
+  if (sql__kind(p) == KW_ROLE) sql__fail_unimplemented(p, p->at, "SET ROLE");
   size_t end = statement_end(p), eq = p->at;
   while (eq < end && sql__kind_at(p, eq) != SQL_EQ) eq++;
   if (p->at == end) return;
@@ -218,7 +215,6 @@ static const char *const refused[] = {
     "COMMENT ON",
     "COMMIT",
     "CREATE",
-    "DECLARE",
     "DELETE FROM",
     "DESC",
     "DESCRIBE",
@@ -228,7 +224,6 @@ static const char *const refused[] = {
     "DROP TEMPORARY",
     "DROP INDEX",
     "DROP ROLE",
-    "EXECUTE IMMEDIATE",
     "EXPLAIN",
     "EXPORT TABLE",
     "GRANT",
@@ -329,6 +324,11 @@ static bool starts_statement(sql_kind kind) {
          kind == KW_EXPLAIN || kind == KW_USE || kind == KW_DELETE || kind == KW_UPDATE || kind == KW_MERGE;
 }
 
+static bool at_set_variable(const sql_parser *p) {
+  return (sql__ahead(p, 1) == KW_VARIABLE || sql__ahead(p, 1) == KW_VAR) &&
+         (sql__is_identifier(p, p->at + 2) || sql__ahead(p, 2) == SQL_LEFT_PAREN);
+}
+
 static bool command_statement(sql_parser *p, spark_sql_statement *out) {
   Spark__Connect__Command *command = SQL_NEW(p, Spark__Connect__Command, spark__connect__command);
   sql_kind next = sql__ahead(p, 1);
@@ -345,7 +345,7 @@ static bool command_statement(sql_parser *p, spark_sql_statement *out) {
   case KW_EXPLAIN:
     if (more) sql__explain(p, command);
     break;
-  default: done = sql__dml(p, NULL, command);
+  default: done = sql__dml(p, NULL, command) || sql__variable(p, command);
   }
   if (done) out->command = command;
   return done;
@@ -374,7 +374,7 @@ void sql__statement(sql_parser *p, spark_sql_statement *out) {
   } else if (kind == SQL_LEFT_PAREN || sql__starts_query(p, p->at)) {
     out->kind = SPARK_SQL_QUERY;
     out->relation = sql__query(p);
-  } else if (kind == KW_SET) {
+  } else if (kind == KW_SET && !at_set_variable(p)) {
     set(p, out);
   } else if (kind == KW_RESET) {
     reset(p, out);
