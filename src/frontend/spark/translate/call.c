@@ -247,6 +247,10 @@ static trn_status run_row(spark_builder *b, const trn_expr **out) {
   } else if (row->run[0] == '@') {
     expr = trn__expr_call(b->t->arena, TRN_HOME_ENGINE, row->run + 1, type, spark__any_nullable(b->args, b->count), b->args,
                           b->count);
+  } else if (row->flags & SPARK_LEGACY_NULL && !b->t->ansi) {
+    const char *name = trn__arena_printf(b->t->arena, "%s_try", row->run);
+    expr = name ? spark__kernel_with(b, name, type, b->args, b->count, row->flags & SPARK_ZONE) : NULL;
+    if (expr) expr->nullable = true;
   } else if (row->flags & SPARK_MODE) {
     expr = spark__moded(b, row->run, type, b->args, b->count);
   } else {

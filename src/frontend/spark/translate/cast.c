@@ -120,12 +120,26 @@ static const trn_expr *fold(spark_translator *t, const trn_expr *expr, const trn
   return copy;
 }
 
+/* What Arrow's interval and time types do not carry: source fields, target fields or digits, four bits each. */
+static int64_t fields_of(const trn_type *from, const trn_type *to) {
+  int64_t fields = 0;
+  if (spark__is_interval(from)) fields = (from->precision & 3) | (from->scale & 3) << 4;
+  if (spark__is_interval(to)) fields |= (to->precision & 3) << 8 | (to->scale & 3) << 12;
+  if (to->id == TRN_TYPE_TIME) fields |= (int64_t)(to->precision & 15) << 8;
+  return fields;
+}
+
 static const trn_expr *call_kernel(spark_translator *t, const trn_expr *expr, const trn_type *target, spark_cast_mode mode,
                                    trn_position position) {
-  const trn_expr *args[4] = {expr, trn__expr_null(t->arena, target), spark__zone_literal(t),
-                             spark__position_literal(t, position)};
-  const char *name = mode == SPARK_CAST_TRY ? "trn.cast_try" : mode == SPARK_CAST_LEGACY ? "trn.cast_legacy" : "trn.cast";
-  size_t count = mode == SPARK_CAST_ANSI ? 4 : 3;
+  static const char *const names[2][3] = {{"trn.cast", "trn.cast_try", "trn.cast_legacy"},
+                                          {"trn.cast_fields", "trn.cast_fields_try", "trn.cast_fields_legacy"}};
+  const trn_type *from = expr->type;
+  bool fields = spark__is_interval(from) || spark__is_interval(target) || from->id == TRN_TYPE_TIME || target->id == TRN_TYPE_TIME;
+  const trn_expr *args[5] = {expr, trn__expr_null(t->arena, target), spark__zone_literal(t)};
+  size_t count = 3;
+  const char *name = names[fields][mode == SPARK_CAST_TRY ? 1 : mode == SPARK_CAST_LEGACY ? 2 : 0];
+  if (fields) args[count++] = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), fields_of(from, target));
+  if (mode == SPARK_CAST_ANSI) args[count++] = spark__position_literal(t, position);
   for (size_t i = 1; i < count; i++)
     if (!args[i]) return NULL;
   trn_expr *call = trn__expr_call(t->arena, TRN_HOME_LIBRARY, name, target, expr->nullable, args, count);

@@ -64,7 +64,13 @@ static trn_status date_field(spark_builder *b, const char *name, const trn_expr 
 
 static trn_status clock_field(spark_builder *b, const char *name, bool fraction, const trn_expr **out) {
   const trn_type *type = b->args[0]->type, *to = spark__is_timestamp(type) ? type : trn__type(TRN_TYPE_TIMESTAMP);
-  if (type->id == TRN_TYPE_TIME) return spark__not_supported(b, "fields of TIME");
+  if (type->id == TRN_TYPE_TIME) {
+    if (fraction && name[0] == 'S') return spark__not_supported(b, "fractions of a TIME");
+    const trn_expr *parts[2] = {b->args[0], trn__expr_string(b->t->arena, name, strlen(name))};
+    trn_expr *part = spark__kernel(b->t, "trn.extract_time", trn__type(TRN_TYPE_INT32), parts, 2);
+    if (part && !fraction) part->nullable = true; /* hour(TIME ..) is shown as nullable */
+    return spark__gives(b, part, out);
+  }
   trn_status status = spark__coerce(b, 0, to);
   if (status) return status;
   const trn_expr *args[2] = {b->args[0], trn__expr_string(b->t->arena, name, strlen(name))};
@@ -263,8 +269,8 @@ static const spark_function rows[] = {
     {"date_diff", "aa|a", NULL, NULL, build_date_diff, NULL, 0, 0},
     {"add_months", "Di", "D", "trn.add_months", NULL, NULL, 0, 0},
     {"last_day", "D", "D", "trn.last_day", NULL, NULL, 0, 0},
-    {"next_day", "Ds", "D", "trn.next_day", NULL, NULL, SPARK_POSITION | SPARK_NULLABLE, 0},
-    {"make_date", "iii", "D", "trn.make_date", NULL, NULL, SPARK_POSITION, 0},
+    {"next_day", "Ds", "D", "trn.next_day", NULL, NULL, SPARK_POSITION | SPARK_NULLABLE | SPARK_LEGACY_NULL, 0},
+    {"make_date", "iii", "D", "trn.make_date", NULL, NULL, SPARK_POSITION | SPARK_LEGACY_NULL, 0},
     {"trunc", "Ds", "D", "trn.trunc", NULL, NULL, SPARK_NULLABLE, 0},
     {"date_trunc", "st", "t", "trn.date_trunc", NULL, NULL, SPARK_ZONE | SPARK_NULLABLE, 0},
     {"months_between", "tt|B", NULL, NULL, build_months_between, NULL, 0, 0},

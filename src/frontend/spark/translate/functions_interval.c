@@ -24,7 +24,9 @@ static const trn_expr *negated(spark_builder *b, const trn_expr *interval) {
 static const trn_expr *days_of(spark_builder *b, const trn_expr *interval) {
   const trn_type *type = trn__type(TRN_TYPE_INT32);
   if (spark__is_literal(interval)) return trn__expr_int(b->t->arena, type, interval->u.literal.value.integer / DAY_US);
-  return spark__kernel(b->t, "trn.interval_days", type, &interval, 1);
+  const trn_expr *days = NULL; /* an interval of one unit casts to the count of it */
+  trn_status status = spark__cast(b->t, interval, type, SPARK_CAST_ANSI, b->call->position, &days, NULL);
+  return status ? NULL : days;
 }
 
 static const trn_expr *move_days(spark_builder *b, const trn_expr *date, const trn_expr *days, bool back) {
@@ -237,6 +239,19 @@ trn_status spark__datetime_arithmetic(spark_builder *b, char op, bool *done, con
   case '/': return spark__is_interval(x) ? scale_interval(b, 0, "trn.divide_interval", done, out) : TRN_OK;
   default: return TRN_OK;
   }
+}
+
+const trn_expr *spark__interval_count(spark_translator *t, const trn_expr *interval, trn_position position) {
+  const trn_type *wide = trn__type(TRN_TYPE_INT64);
+  if (interval->type->id == TRN_TYPE_INTERVAL_DAY_TIME) return trn__expr_cast(t->arena, interval, wide, false); /* the same bits */
+  trn_type *months = trn__arena_copy(t->arena, interval->type, sizeof(trn_type));
+  trn_expr *shown = months ? trn__arena_copy(t->arena, interval, sizeof *interval) : NULL;
+  const trn_expr *count = NULL;
+  if (!shown) return NULL;
+  months->precision = 1; /* INTERVAL MONTH: its cast counts months */
+  months->scale = 1;
+  shown->type = months;
+  return spark__cast(t, shown, wide, SPARK_CAST_ANSI, position, &count, NULL) ? NULL : count;
 }
 
 trn_status spark__interval_arithmetic(spark_builder *b, char op, const trn_expr **out) {

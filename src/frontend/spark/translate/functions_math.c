@@ -110,7 +110,8 @@ static trn_status build_pi(spark_builder *b, const trn_expr **out) {
 }
 static trn_status build_log(spark_builder *b, const trn_expr **out) {
   if (b->count == 1) b->name = "LOG(E(), $1)";
-  return spark__gives(b, spark__kernel(b->t, "trn.log", trn__type(TRN_TYPE_FLOAT64), b->args, b->count), out);
+  const char *kernel = b->count == 2 ? "trn.log_base" : "trn.log";
+  return spark__gives(b, spark__kernel(b->t, kernel, trn__type(TRN_TYPE_FLOAT64), b->args, b->count), out);
 }
 
 /* ---- bits ---- */
@@ -136,7 +137,7 @@ static trn_status build_bit_count(spark_builder *b, const trn_expr **out) {
 static trn_status build_get_bit(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type;
   if (!trn__type_is_integer(type)) return spark__unexpected_input(b, 0, "\"INTEGRAL\"", type);
-  return spark__gives(b, spark__kernel_with(b, "trn.getbit", trn__type(TRN_TYPE_INT8), b->args, 2, SPARK_POSITION), out);
+  return spark__gives(b, spark__kernel(b->t, "trn.getbit", trn__type(TRN_TYPE_INT8), b->args, 2), out);
 }
 
 #define DOUBLE_ROW(name, display) {name, "d", "d", "trn." name, NULL, display "($1)", SPARK_NULLABLE, 0}
@@ -184,7 +185,7 @@ static const spark_function rows[] = {
     {"pi", "", NULL, NULL, build_pi, "PI()", SPARK_NEVER_NULL, 0},
     {"factorial", "i", "l", "trn.factorial", NULL, NULL, SPARK_NULLABLE, 0},
     {"bin", "l", "s", "trn.bin", NULL, NULL, 0, 0},
-    {"conv", "sii", "s", "trn.conv", NULL, NULL, SPARK_POSITION | SPARK_NULLABLE, 0},
+    {"conv", "sii", "s", "trn.conv", NULL, NULL, SPARK_MODE | SPARK_NULLABLE, 0},
     {"width_bucket", "aaaa", NULL, "trn.width_bucket", build_doubles, NULL, SPARK_NULLABLE, 0},
     {"shiftleft", "ai", NULL, "trn.shiftleft", build_shift, NULL, 0, 0},
     {"shiftright", "ai", NULL, "trn.shiftright", build_shift, NULL, 0, 0},

@@ -111,16 +111,8 @@ static trn_status build_from_epoch(spark_builder *b, const trn_expr **out) {
 static trn_status build_to_epoch(spark_builder *b, const trn_expr **out) {
   const trn_type *wide = trn__type(TRN_TYPE_INT64);
   char unit = b->function->run[0];
-  if (unit == 's') return spark__gives(b, spark__kernel(b->t, "trn.unix_timestamp", wide, b->args, 1), out);
-  const trn_expr *micros = trn__expr_cast(b->t->arena, b->args[0], wide, false);
-  if (unit == 'u' || !micros) return spark__gives(b, micros, out);
-  /* floor(micros / 1000): what is left over is taken off first */
-  const trn_expr *thousand = trn__expr_int(b->t->arena, wide, 1000), *rest[2] = {micros, thousand};
-  const trn_expr *whole[2] = {micros, spark__kernel(b->t, "trn.pmod_wrap", wide, rest, 2)};
-  const trn_expr *parts[2] = {spark__kernel(b->t, "trn.subtract_wrap", wide, whole, 2), thousand};
-  trn_expr *millis = spark__kernel(b->t, "trn.int_divide_wrap", wide, parts, 2);
-  if (millis) millis->nullable = b->args[0]->nullable;
-  return spark__gives(b, millis, out);
+  const char *kernel = unit == 's' ? "trn.unix_seconds" : unit == 'm' ? "trn.unix_millis" : "trn.unix_micros";
+  return spark__gives(b, spark__kernel(b->t, kernel, wide, b->args, 1), out);
 }
 
 /* ---- intervals from parts ---- */

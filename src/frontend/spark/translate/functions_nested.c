@@ -83,6 +83,28 @@ static trn_status collect(spark_builder *b, size_t first, const trn_type **type,
   return *array ? TRN_OK : trn__no_memory(b->error);
 }
 
+static bool same_literal(const trn_expr *a, const trn_expr *b) {
+  const trn_literal *x = &a->u.literal, *y = &b->u.literal;
+  if (spark__is_string(a->type) || a->type->id == TRN_TYPE_BINARY)
+    return x->value.bytes.size == y->value.bytes.size && !memcmp(x->value.bytes.data, y->value.bytes.data, x->value.bytes.size);
+  if (a->type->id == TRN_TYPE_DECIMAL) return spark__decimal_value(x) == spark__decimal_value(y);
+  if (a->type->id == TRN_TYPE_BOOL) return x->value.boolean == y->value.boolean;
+  return x->value.integer == y->value.integer;
+}
+
+/* Keys that are literals, none null, none twice: then the engine's map has nothing to refuse that Spark would refuse in
+ * other words. Floating point is left out for -0.0 and NaN. */
+static bool keys_are_distinct(const trn_expr *keys) {
+  if (keys->arg_count > 1000) return false;
+  for (uint32_t i = 0; i < keys->arg_count; i++) {
+    const trn_expr *key = keys->args[i];
+    if (!spark__is_literal(key) || key->type->id >= TRN_TYPE_INTERVAL_CALENDAR || spark__is_float(key->type)) return false;
+    for (uint32_t j = 0; j < i; j++)
+      if (same_literal(key, keys->args[j])) return false;
+  }
+  return true;
+}
+
 static trn_status build_map(spark_builder *b, const trn_expr **out) {
   if (b->count % 2) {
     char *text = trn__arena_printf(b->t->arena, "%zu", b->count);
@@ -98,7 +120,8 @@ static trn_status build_map(spark_builder *b, const trn_expr **out) {
   if (status) return status;
   if (key->id == TRN_TYPE_MAP) return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_MAP_KEY_TYPE", "keyType", "\"MAP\"", (char *)NULL);
   const trn_type *type = trn__type_map(b->t->arena, key, value, args[1]->type->fields[0].nullable);
-  return spark__gives(b, type ? spark__kernel_with(b, "trn.map_from_arrays", type, args, 2, SPARK_POSITION) : NULL, out);
+  if (!keys_are_distinct(args[0])) return spark__not_supported(b, "keys that are not different literals");
+  return spark__gives(b, type ? trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "map", type, false, args, 2) : NULL, out);
 }
 
 /* ---- taking apart ---- */

@@ -160,9 +160,8 @@ static trn_status build_int_divide(spark_builder *b, const trn_expr **out) {
                           trn__type(TRN_TYPE_INT64));
   if (status) return status;
   if (spark__is_interval(b->args[0]->type)) { /* both are counts: of months, of microseconds */
-    const trn_type *type = trn__type(TRN_TYPE_INT64);
     for (size_t i = 0; i < 2; i++)
-      if (!(b->args[i] = spark__kernel(b->t, "trn.interval_count", type, &b->args[i], 1))) return trn__no_memory(b->error);
+      if (!(b->args[i] = spark__interval_count(b->t, b->args[i], b->call->position))) return trn__no_memory(b->error);
   }
   trn_expr *expr = spark__moded(b, "trn.int_divide", trn__type(TRN_TYPE_INT64), b->args, 2);
   if (expr) expr->nullable = true;

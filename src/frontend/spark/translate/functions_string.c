@@ -92,7 +92,8 @@ static trn_status build_concat(spark_builder *b, const trn_expr **out) {
   }
   if (arrays) {
     if ((status = spark__coerce_common(b, 0, 1, &common))) return status;
-    return spark__gives(b, spark__kernel(b->t, "trn.array_concat", common, b->args, b->count), out);
+    if (spark__any_nullable(b->args, b->count)) return spark__not_supported(b, "arrays that can be null");
+    return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "array_concat", common, false, b->args, b->count), out);
   }
   if (any_array) {
     const char *list = spark__quoted_types(b->t, NULL, b->args, b->count);

@@ -7,6 +7,8 @@
 trn_status spark__datetime_arithmetic(spark_builder *b, char op, bool *done, const trn_expr **out);
 /* + - of two intervals of one kind. */
 trn_status spark__interval_arithmetic(spark_builder *b, char op, const trn_expr **out);
+/* Months, or microseconds, as bigint. NULL: out of memory. */
+const trn_expr *spark__interval_count(spark_translator *t, const trn_expr *interval, trn_position position);
 trn_status spark__operands_differ(spark_builder *b);
 /* Casts args[0] and args[1] to what they compare as, or the error. */
 trn_status spark__coerce_comparison(spark_builder *b);
