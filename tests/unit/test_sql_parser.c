@@ -433,6 +433,16 @@ static void statements(void **state) {
       {"clear cache", "(catalog clear_cache=(ClearCache))"},
       {"truncate table t", "(catalog truncate_table=(TruncateTable table_name='t'))"},
       {"use a.b", "(catalog set_current_database=(SetCurrentDatabase db_name='a.b'))"},
+      {"declare or replace x int default 1 + 1", "(Command trn_declare_variable=(TrnDeclareVariable names=['x'] "
+                                                 "replace type=(integer) value=(+ 1 1) value_text='1 + 1'))"},
+      {"declare x", "INVALID_SQL_SYNTAX.VARIABLE_TYPE_OR_DEFAULT_REQUIRED "},
+      {"set var (a, b) = (select 1, 2)",
+       "(Command trn_set_variable=(TrnSetVariable names=['a' 'b'] query=" SELECT("1 2") "))"},
+      {"set variable a = 1", "(Command trn_set_variable=(TrnSetVariable names=['a'] values=[1]))"},
+      {"drop temporary variable if exists x", "(Command trn_drop_variable=(TrnDropVariable name='x' if_exists))"},
+      {"execute immediate 'select ?' into a using 1 as b, c",
+       "(Command trn_execute_immediate=(TrnExecuteImmediate query='select ?' into=['a'] arguments=[(alias expr=1 "
+       "name=['b']) c]))"},
       {"grant select", "UNSUPPORTED_FEATURE not supported yet in SQL: GRANT select"},
       {"create temporary view v (a, b comment 'x') comment 'y' as select 1, 2",
        "(Command create_dataframe_view=(CreateDataFrameViewCommand input=(to_df input=" SELECT(

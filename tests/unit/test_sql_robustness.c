@@ -174,6 +174,8 @@ static void broken_texts_give_a_status(void **state) {
       "with c as (select 1) insert overwrite table t partition (a = 1, b) if not exists (x, y) select * from c",
       "alter table t add columns (a int after b, c string first) ; describe extended t partition (a = 1) a.b",
       "explain extended update t as x set a = b + 1, c.d = 2 where identifier('a' || 'b') > 1",
+      "execute immediate 'a' || b into x, y.z using (1 as a, b) ; declare or replace variable a, b int default 1 ; set "
+      "var (a) = (select 1)",
       "show table extended in db like 'x*' partition (a = 1)",
   };
   size_t parsed = 0, refused = 0;

@@ -1,43 +1,49 @@
-/* The Spark SQL parser: text in, the protobuf messages out that a DataFrame client would have sent, plus members of our
- * own (proto/extensions.json) where those lack something. Pure: no session, no catalog. Follows the grammar of
- * Spark 4.2.
+/* The Spark SQL parser: text in, the protobuf messages out that a DataFrame client would have sent, plus
+ * members of our own (proto/extensions.json) where those lack something. Pure: no session, no catalog. Follows
+ * the grammar of Spark 4.2.
  *
  * How things are encoded, for those who translate the result
- *  - Names. An identifier path is one text, its parts joined by '.', a part in backticks where it needs them (both in
- *    unresolved_attribute.unparsed_identifier and in named_table.unparsed_identifier). A function of one part is
- *    unresolved_function with the name as written (it may still be a temporary function of the user); a path has
- *    is_user_defined_function set. CURRENT_DATE, CURRENT_USER etc. without parentheses are unresolved_attribute, as in
- *    Spark: a function only when no column has the name.
- *  - Operators: + - * / % div & | ^ ~ << >> >>> = as "==", <=> < <= > >=, and, or, not, like(a, p[, escape]), ilike,
- *    rlike, in, isNull, isNotNull, concat for ||, negative, positive. BETWEEN is and(>=, <=) over shared operand
- * messages. a IS TRUE is <=>(a, true), IS UNKNOWN is isNull. LIKE ANY/ALL are or/and chains. Chains of AND (OR) become
- * balanced trees, as in Spark. (a, b) is struct(a, b). CASE WHEN is when(c1, v1, ..., else).
- *  - trn_interval. values: texts (string literals) with the sign applied, or trn_parameter; units: lower case, singular
- *    or plural as written. As many units as values: INTERVAL 3 MONTHS '2' DAY. One value, two units: INTERVAL '1-2'
- * YEAR TO MONTH. One value, no unit: INTERVAL '1 day 2 hours'. `negative` is not used.
- *  - trn_typed_string: type is DATE, TIMESTAMP, TIMESTAMP_NTZ, TIMESTAMP_LTZ or TIME. X'1F' is a binary literal.
+ *  - Names. An identifier path is one text, its parts joined by '.', a part in backticks where it needs them
+ *    (both in unresolved_attribute.unparsed_identifier and in named_table.unparsed_identifier). A function of
+ *    one part is unresolved_function with the name as written (it may still be a temporary function of the
+ *    user); a path has is_user_defined_function set. CURRENT_DATE, CURRENT_USER etc. without parentheses are
+ *    unresolved_attribute, as in Spark: a function only when no column has the name.
+ *  - Operators: + - * / % div & | ^ ~ << >> >>> = as "==", <=> < <= > >=, and, or, not, like(a, p[, escape]),
+ *    ilike, rlike, in, isNull, isNotNull, concat for ||, negative, positive. BETWEEN is and(>=, <=) over
+ *    shared operand messages. a IS TRUE is <=>(a, true), IS UNKNOWN is isNull. LIKE ANY/ALL are or/and chains.
+ *    Chains of AND (OR) become balanced trees, as in Spark. (a, b) is struct(a, b). CASE WHEN is when(c1, v1,
+ *    ..., else).
+ *  - trn_interval. values: texts (string literals) with the sign applied, or trn_parameter; units: lower case,
+ *    singular or plural as written. As many units as values: INTERVAL 3 MONTHS '2' DAY. One value, two units:
+ *    INTERVAL '1-2' YEAR TO MONTH. One value, no unit: INTERVAL '1 day 2 hours'. `negative` is not used.
+ *  - trn_typed_string: type is DATE, TIMESTAMP, TIMESTAMP_NTZ, TIMESTAMP_LTZ or TIME. X'1F' is a binary
+ *    literal.
  *  - trn_parameter: the name of :name; for ? its index from 0 as digits.
  *  - trn_star_except: expressions[0] is the star, the others are the columns it leaves out.
  *  - trn_window_reference: f() OVER w.  trn_modifiers: FILTER, IGNORE NULLS, WITHIN GROUP.
  *  - trn_subquery kind IN: in_values holds one expression, or several for (a, b) IN (query).
- *  - A lambda's variables are unresolved_named_lambda_variable with one part, fields of them unresolved_extract_value.
- *  - FROM a, b: joins of type INNER without condition. WHERE: filter between FROM and trn_select (which also is where
- *    the hints are). No FROM: trn_select.input is NULL, one row; below a filter that is trn_values with one empty row.
+ *  - A lambda's variables are unresolved_named_lambda_variable with one part, fields of them
+ *    unresolved_extract_value.
+ *  - FROM a, b: joins of type INNER without condition. WHERE: filter between FROM and trn_select (which also
+ *    is where the hints are). No FROM: trn_select.input is NULL, one row; below a filter that is trn_values
+ *    with one empty row.
  *  - trn_select.group_type has the numbers of Aggregate.GroupType: 1 GROUP BY, 2 ROLLUP, 3 CUBE (each of plain
- *    expressions), 5 GROUPING SETS (also what a mixture or (a, b) inside ROLLUP expands to; group_by is then what
- *    stood before the sets, possibly nothing). trn_lateral_view, trn_pivot, trn_unpivot are relations.
- *  - DISTRIBUTE BY is repartition_by_expression; SORT BY is trn_order_by without is_global; CLUSTER BY is both.
- *    ORDER BY ALL: trn_order_by.all, and one item whose direction counts.
+ *    expressions), 5 GROUPING SETS (also what a mixture or (a, b) inside ROLLUP expands to; group_by is then
+ *    what stood before the sets, possibly nothing). trn_lateral_view, trn_pivot, trn_unpivot are relations.
+ *  - DISTRIBUTE BY is repartition_by_expression; SORT BY is trn_order_by without is_global; CLUSTER BY is
+ *    both. ORDER BY ALL: trn_order_by.all, and one item whose direction counts.
  *  - TABLESAMPLE (n ROWS) is trn_limit. FROM t SELECT a SELECT b is a UNION ALL over one shared FROM message.
- *  - |> WHERE is filter, SELECT and EXTEND and DROP are trn_select (EXTEND: SELECT *, x; DROP: SELECT * EXCEPT (x)),
- * SET is with_columns, AGGREGATE is trn_select with the keys first in the list, AS is subquery_alias.
- *  - Commands. CREATE TEMPORARY VIEW is create_dataframe_view: with column names over to_df, with USING over a read.
- *    trn_create_table, trn_create_view, trn_insert, trn_delete, trn_update, trn_alter_table (alter.c lists its
- * actions), trn_show (what: "tables", "create table", ... as in show.c), trn_describe (what: "table", "query",
- * "function", "database"), trn_explain. An optional text that was not there is "". DROP, USE, CACHE, CLEAR CACHE,
- * REFRESH, TRUNCATE, CREATE DATABASE are catalog messages; a USE's name may start with a catalog.
- *  - What the parser leaves to others: the values inside DATE '...' and INTERVAL texts, lengths of VALUES rows,
- * variables like ${x} (to be replaced in the text before), everything that needs names.
+ *  - |> WHERE is filter, SELECT and EXTEND and DROP are trn_select (EXTEND: SELECT *, x; DROP: SELECT * EXCEPT
+ *    (x)), SET is with_columns, AGGREGATE is trn_select with the keys first in the list, AS is subquery_alias.
+ *  - Commands. CREATE TEMPORARY VIEW is create_dataframe_view: with column names over to_df, with USING over a
+ *    read. trn_create_table, trn_create_view, trn_insert, trn_delete, trn_update, trn_alter_table (alter.c
+ *    lists its actions), trn_show (what: "tables", "create table", ... as in show.c), trn_describe (what:
+ *    "table", "query", "function", "database"), trn_explain, trn_declare_variable, trn_set_variable,
+ *    trn_drop_variable, trn_execute_immediate. An optional text that was not there is "". DROP, USE, CACHE,
+ *    CLEAR CACHE, REFRESH, TRUNCATE, CREATE DATABASE are catalog messages; a USE's name may start with a
+ *    catalog.
+ *  - What the parser leaves to others: the values inside DATE '...' and INTERVAL texts, lengths of VALUES
+ *    rows, variables like ${x} (to be replaced in the text before), everything that needs names.
  *  - Positions: 0-based byte offsets, inclusive, of the text that Spark's origin of the expression covers. */
 #ifndef TRN_SPARK_SQL_H
 #define TRN_SPARK_SQL_H
