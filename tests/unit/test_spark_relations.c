@@ -158,6 +158,9 @@ static void plans_have_the_expected_shape(void **state) {
       {"select a from u where b = 'x' order by d desc limit 3 offset 1",
        "|project #1\n  limit skip 1 fetch 3\n    sort #3 desc\n      filter =(#2, 'x')\n"
        "        scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
+      {"select a > 1 as y from u order by y, b",
+       "|project #4\n  sort #4 asc, #2 asc\n    project #4 := >(#1, 1), #2\n"
+       "      scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
       {"select distinct a, a from u",
        "|distinct\n  project #1, #4 := #1\n    scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
       {"select x.a from u x join u y on x.a = y.a",
@@ -242,6 +245,11 @@ static void wrong_queries_fail_as_in_spark(void **state) {
        "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`u`.`b` proposal=`twice`.`A`, `twice`.`a`"},
       {"select a from u order by (select max(c) from t where t.a = u.a)",
        "!UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY treeNode="},
+      {"select distinct m from t", "!UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE colName=`m` dataType=\"MAP<STRING, INT>\""},
+      {"select m from t except select m from t",
+       "!UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE colName=`m` dataType=\"MAP<STRING, INT>\""},
+      {"select a from t order by m desc",
+       "!DATATYPE_MISMATCH.INVALID_ORDERING_TYPE sqlExpr=\"m DESC NULLS LAST\" functionName=`sortorder` dataType=\"MAP<STRING, INT>\""},
       {"select :p", "!UNBOUND_SQL_PARAMETER name=p"},
   };
   CHECK_ALL(cases);

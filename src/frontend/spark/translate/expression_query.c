@@ -362,6 +362,7 @@ static trn_status window_parts_of(spark_translator *t, window_parts *w, const ex
   for (size_t i = 0; i < orders && status == TRN_OK; i++) {
     w->flags[i] = spark__sort_flags(w->spec->order_spec[i]);
     status = spark__expression(t, w->spec->order_spec[i]->child, &w->orders[i], error);
+    if (status == TRN_OK) status = spark__refuse_unordered(t, &w->orders[i], w->flags[i], error);
   }
   return status;
 }

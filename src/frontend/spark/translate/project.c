@@ -224,6 +224,16 @@ trn_status spark__project(spark_translator *t, const spark_relation *input, cons
 }
 
 /* ---- sorting ---- */
+trn_status spark__refuse_unordered(spark_translator *t, const spark_value *key, trn_sort_flags flags, trn_error **error) {
+  if (spark__is_orderable(key->expr->type)) return TRN_OK;
+  const char *text = trn__arena_printf(t->arena, "\"%s %s NULLS %s\"", key->name ? key->name : "", flags.descending ? "DESC" : "ASC",
+                                       flags.nulls_first ? "FIRST" : "LAST");
+  const char *type = spark__quoted_type(t, key->expr->type);
+  if (!text || !type) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE", key->expr->position, "sqlExpr", text,
+                      "functionName", "`sortorder`", "dataType", type, NULL);
+}
+
 trn_status spark__sort_by(spark_translator *t, spark_relation *relation, const trn_expr **keys, const trn_sort_flags *flags,
                           size_t count, bool is_global, trn_error **error) {
   const trn_rel *rel = relation->rel;

@@ -170,9 +170,29 @@ static trn_status sample(spark_translator *t, const Spark__Connect__Sample *node
   return TRN_OK;
 }
 
+static bool holds_map(const trn_type *type) {
+  if (type->id == TRN_TYPE_MAP) return true;
+  for (uint32_t i = 0; i < type->field_count; i++)
+    if (holds_map(type->fields[i].type)) return true;
+  return false;
+}
+
+trn_status spark__refuse_maps(spark_translator *t, const spark_scope *scope, trn_error **error) {
+  for (uint32_t i = 0; i < scope->count; i++) {
+    const spark_column *column = &scope->columns[i];
+    if (column->hidden || !holds_map(column->expr->type)) continue;
+    const char *name = spark__quote(t, column->name), *type = spark__quoted_type(t, column->expr->type);
+    if (!name || !type) return trn__no_memory(error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE", NOWHERE, "colName", name,
+                        "dataType", type, NULL);
+  }
+  return TRN_OK;
+}
+
 trn_status spark__distinct(spark_translator *t, spark_relation *relation, trn_error **error) {
   const trn_rel *input = NULL;
-  trn_status status = spark__materialize(t, relation, &input, error);
+  trn_status status = spark__refuse_maps(t, relation->scope, error);
+  if (status == TRN_OK) status = spark__materialize(t, relation, &input, error);
   if (status != TRN_OK) return status;
   trn_rel *rel = trn__rel_create(t->arena, TRN_REL_DISTINCT, &input, 1, NULL, 0, input->columns, input->column_count);
   spark_column *columns = TRN_NEW_N(t->arena, spark_column, input->column_count);

@@ -207,6 +207,9 @@ trn_status spark__relation_set(spark_translator *t, const Spark__Connect__SetOpe
   if (status == TRN_OK) status = side_of(t, &r, &right, error);
   if (status == TRN_OK) status = visible_columns(t, l.scope, &names, &count, error);
   if (status != TRN_OK) return status;
+  bool keeps_all = node->set_op_type == SPARK__CONNECT__SET_OPERATION__SET_OP_TYPE__SET_OP_TYPE_UNION;
+  if (!keeps_all) status = spark__refuse_maps(t, l.scope, error);
+  if (status != TRN_OK) return status;
   if (left.count != right.count) return count_mismatch(t, operator_name(node), left.count, right.count, error);
   return combine(t, node, &left, &right, names, count, out, error);
 }

@@ -339,6 +339,7 @@ trn_status spark__sort_relation(spark_translator *t, spark_relation *relation,
     status = spark__expression(t, item->child, &value, error);
     keys[i] = value.expr;
     if (status == TRN_OK) status = spark__refuse_subqueries(t, value.expr, relation->scope, false, error);
+    if (status == TRN_OK) status = spark__refuse_unordered(t, &value, flags[i], error);
     if (status == TRN_OK && value.has_aggregate)
       status = spark__unimplemented(t, spark__position(t, item->child), error, "An aggregate function in the order of a relation");
   }

@@ -36,42 +36,106 @@ typedef struct read_options {
   bool infer_schema, header;
 } read_options;
 
-/* Spark's names and the engine's; those without one here change nothing that the engine knows. */
+typedef enum option_kind { OPTION_FLAG, OPTION_BYTE, OPTION_NULL_TEXT } option_kind;
+
+/* Spark's names and the engine's. What is in neither list changes nothing that is read here. */
 static const struct {
   const char *spark, *engine;
-} option_names[] = {{"header", "header"},           {"sep", "delimiter"},       {"delimiter", "delimiter"}, {"quote", "quote"},
-                    {"escape", "escape"},           {"comment", "comment"},     {"nullValue", "null_regex"}, {"compression", "compression"},
-                    {"multiLine", "newlines_in_values"}, {"lineSep", "terminator"}};
+  option_kind kind;
+} csv_options[] = {{"header", "has_header", OPTION_FLAG},   {"sep", "delimiter", OPTION_BYTE},
+                   {"delimiter", "delimiter", OPTION_BYTE}, {"quote", "quote", OPTION_BYTE},
+                   {"escape", "escape", OPTION_BYTE},       {"comment", "comment", OPTION_BYTE},
+                   {"lineSep", "terminator", OPTION_BYTE},  {"multiLine", "newlines_in_values", OPTION_FLAG},
+                   {"nullValue", "null_regex", OPTION_NULL_TEXT}};
+static const char *const refused_options[] = {"dateFormat", "timestampFormat", "timestampNTZFormat", "timeFormat", "nanValue",
+                                              "positiveInf", "negativeInf"};
 
-static trn_status csv_defaults(spark_translator *t, read_options *options, trn_error **error) {
-  static const trn_kv defaults[] = {{"header", "false"}, {"delimiter", ","}, {"quote", "\""}, {"escape", "\\"}};
-  for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
-    bool set = false;
-    for (size_t k = 0; k < options->count; k++) set |= strcmp(options->items[k].key, defaults[i].key) == 0;
-    if (!set) options->items[options->count++] = defaults[i];
+/* Bytes go by their numbers: "1" would be taken for byte 1. */
+static const char *byte_option(spark_translator *t, const char *value) {
+  unsigned char byte = (unsigned char)value[0];
+  size_t size = strlen(value);
+  if (size == 2 && value[0] == '\\') {
+    byte = value[1] == 't' ? '\t' : value[1] == 'n' ? '\n' : (unsigned char)value[1];
+    size = 1;
   }
-  (void)t, (void)error;
+  return size > 1 || byte >= 128 ? "" : trn__arena_printf(t->arena, "%u", byte);
+}
+
+static const char *null_regex(spark_translator *t, const char *value) {
+  trn_strbuf text = {0};
+  trn__strbuf_putc(&text, '^');
+  for (; *value; value++) {
+    if (strchr("\\^$.|?*+()[]{}#&-~ ", *value)) trn__strbuf_putc(&text, '\\');
+    trn__strbuf_putc(&text, *value);
+  }
+  trn__strbuf_putc(&text, '$');
+  return spark__finish_text(t, &text);
+}
+
+static void set_option(read_options *options, const char *key, const char *value) {
+  for (size_t i = 0; i < options->count; i++)
+    if (strcmp(options->items[i].key, key) == 0) {
+      options->items[i].value = value;
+      return;
+    }
+  options->items[options->count++] = (trn_kv){key, value};
+}
+
+static trn_status csv_option(spark_translator *t, size_t index, const char *value, read_options *out, trn_error **error) {
+  const char *made = value;
+  if (csv_options[index].kind == OPTION_FLAG) made = strcasecmp(value, "true") == 0 ? "true" : "false";
+  if (csv_options[index].kind == OPTION_BYTE) made = byte_option(t, value);
+  if (csv_options[index].kind == OPTION_NULL_TEXT) made = null_regex(t, value);
+  if (!made) return trn__no_memory(error);
+  if (!*made) return spark__unimplemented(t, NOWHERE, error, "The value '%s' of the option %s", value, csv_options[index].spark);
+  set_option(out, csv_options[index].engine, made);
+  return TRN_OK;
+}
+
+/* Compression is known by the file's ending. */
+static void compression_option(const char *path, read_options *out) {
+  static const char *const endings[][2] = {{".gz", "gzip"}, {".bz2", "bzip2"}, {".xz", "xz"}, {".zst", "zstd"}};
+  size_t size = path ? strlen(path) : 0;
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    size_t ending = strlen(endings[i][0]);
+    if (size > ending && strcasecmp(path + size - ending, endings[i][0]) == 0) set_option(out, "compression", endings[i][1]);
+  }
+}
+
+/* One option of text formats. */
+static trn_status text_option(spark_translator *t, bool csv, const char *key, const char *value, read_options *out, trn_error **error) {
+  if (strcasecmp(key, "inferSchema") == 0) out->infer_schema = strcasecmp(value, "true") == 0;
+  if (strcasecmp(key, "header") == 0) out->header = strcasecmp(value, "true") == 0;
+  for (size_t k = 0; k < sizeof refused_options / sizeof *refused_options; k++)
+    if (strcasecmp(refused_options[k], key) == 0) return spark__unimplemented(t, NOWHERE, error, "The option %s", key);
+  bool encoding = strcasecmp(key, "encoding") == 0 || strcasecmp(key, "charset") == 0;
+  if (encoding && strcasecmp(value, "utf-8") != 0 && strcasecmp(value, "utf8") != 0)
+    return spark__unimplemented(t, NOWHERE, error, "The encoding %s", value);
+  if (!csv && strcasecmp(key, "multiLine") == 0)
+    set_option(out, "newline_delimited", strcasecmp(value, "true") == 0 ? "false" : "true");
+  for (size_t k = 0; csv && k < sizeof csv_options / sizeof *csv_options; k++)
+    if (strcasecmp(csv_options[k].spark, key) == 0) return csv_option(t, k, value, out, error);
   return TRN_OK;
 }
 
 static trn_status read_options_of(spark_translator *t, const Spark__Connect__Read__DataSource *node, const char *format,
-                                  read_options *out, trn_error **error) {
-  size_t known = sizeof option_names / sizeof *option_names;
-  bool csv = strcmp(format, "csv") == 0;
-  out->items = TRN_NEW_N(t->arena, trn_kv, node->n_options + 4);
+                                  const char *path, read_options *out, trn_error **error) {
+  bool csv = strcmp(format, "csv") == 0, text = csv || strcmp(format, "json") == 0;
+  size_t given = node ? node->n_options : 0;
+  trn_status status = TRN_OK;
+  out->items = TRN_NEW_N(t->arena, trn_kv, given + 8);
   if (!out->items) return trn__no_memory(error);
-  for (size_t i = 0; i < node->n_options; i++) {
-    const char *key = node->options[i]->key, *value = node->options[i]->value ? node->options[i]->value : "";
-    if (strcasecmp(key, "inferSchema") == 0) out->infer_schema = strcasecmp(value, "true") == 0;
-    if (strcasecmp(key, "header") == 0) out->header = strcasecmp(value, "true") == 0;
-    for (size_t k = 0; k < known; k++) {
-      if (strcasecmp(option_names[k].spark, key) != 0) continue;
-      if (!csv && strcmp(option_names[k].engine, "compression") != 0) continue;
-      if (strcmp(option_names[k].engine, "compression") == 0 && strcmp(format, "parquet") == 0) continue;
-      out->items[out->count++] = (trn_kv){option_names[k].engine, value};
-    }
+  if (!text) return TRN_OK;
+  if (csv) { /* Spark's defaults */
+    set_option(out, "has_header", "false");
+    set_option(out, "delimiter", "44");
+    set_option(out, "quote", "34");
+    set_option(out, "escape", "92");
   }
-  return csv ? csv_defaults(t, out, error) : TRN_OK;
+  compression_option(path, out);
+  for (size_t i = 0; i < given && status == TRN_OK; i++)
+    status = text_option(t, csv, node->options[i]->key, node->options[i]->value ? node->options[i]->value : "", out, error);
+  return status;
 }
 
 /* ---- files ---- */
@@ -172,13 +236,14 @@ static trn_status data_source(spark_translator *t, const Spark__Connect__Read__D
   file_read read = {0};
   const char *format = node->_format_case && node->format && *node->format ? node->format : "parquet";
   trn_status status = file_format(t, format, &read.format, error);
-  if (status == TRN_OK) status = read_options_of(t, node, read.format, &read.options, error);
   if (status != TRN_OK) return status;
   read.paths = TRN_NEW_N(t->arena, const char *, node->n_paths + 1);
   if (!read.paths) return trn__no_memory(error);
   for (size_t i = 0; i < node->n_paths; i++) read.paths[read.path_count++] = node->paths[i];
   for (size_t i = 0; i < node->n_options && read.path_count == 0; i++)
     if (strcasecmp(node->options[i]->key, "path") == 0) read.paths[read.path_count++] = node->options[i]->value;
+  status = read_options_of(t, node, read.format, read.path_count ? read.paths[0] : NULL, &read.options, error);
+  if (status != TRN_OK) return status;
   if (read.path_count == 0)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNABLE_TO_INFER_SCHEMA", NOWHERE, "format", read.format, NULL);
   if (node->n_predicates)
@@ -226,6 +291,7 @@ static trn_status translate_view(spark_translator *t, const Spark__Connect__Rela
   return status;
 }
 
+/* `name`: as the catalog has it; those of all sessions begin with "global_temp.". */
 static trn_status view_by_name(spark_translator *t, const char *name, spark_relation *out, bool *found, trn_error **error) {
   spark_state *state = spark__state(t);
   Spark__Connect__Relation *relation = NULL;
@@ -283,18 +349,18 @@ static trn_status named_table(spark_translator *t, const Spark__Connect__Read__N
     if (status != TRN_OK || found) return status;
   }
   if (count == 1 || (count == 2 && strcasecmp(parts[0], "global_temp") == 0)) {
-    status = view_by_name(t, parts[count - 1], out, &found, error);
+    const char *key = count == 1 ? parts[0] : trn__arena_printf(t->arena, "global_temp.%s", parts[1]);
+    if (!key) return trn__no_memory(error);
+    status = view_by_name(t, key, out, &found, error);
+    if (status == TRN_OK && found && count == 2) status = spark__alias_relation(t, out, (const char *const *)parts, 2, error);
     if (status != TRN_OK || found) return status;
   }
   file_read read = {.paths = TRN_NEW_N(t->arena, const char *, 1), .path_count = 1};
   if (!read.paths) return trn__no_memory(error);
   if (count != 2 || file_format(t, parts[0], &read.format, NULL) != TRN_OK) return not_found(t, parts, count, position, error);
   read.paths[0] = parts[1];
-  if (strcmp(read.format, "csv") == 0) {
-    read.options.items = TRN_NEW_N(t->arena, trn_kv, 4);
-    if (!read.options.items) return trn__no_memory(error);
-    csv_defaults(t, &read.options, error);
-  }
+  status = read_options_of(t, NULL, read.format, parts[1], &read.options, error);
+  if (status != TRN_OK) return status;
   return read_files(t, &read, NULL, out, error);
 }
 
