@@ -1,6 +1,6 @@
 /* What the value half of the translator builds: which operators run natively, what is folded, what things are called. */
 #include "frontend/spark/sql/sql.h"
-#include "frontend/spark/translate/values.h"
+#include "frontend/spark/translate/regex.h"
 #include <cjson/cJSON.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -416,6 +416,47 @@ static void casts_are_allowed_and_refused_as_in_spark(void **state) {
   assert_int_equal(wrong, 0);
 }
 
+/* Rewritten where Java means something else, refused where the other library may. */
+static void regular_expressions_are_rewritten_or_refused(void **state) {
+  spark_translator *t = *state;
+  static const struct {
+    const char *java, *engine;
+    unsigned groups;
+    bool empty, miss;
+  } cases[] = {
+      {"abc", "abc", 0, false, false},
+      {"a.c", "a[^\\n\\r\\x{85}\\x{2028}\\x{2029}]c", 0, false, false},
+      {"(\\d+)-(\\d+)", "([0-9]+)\\-([0-9]+)", 2, false, false},
+      {"[a-z_]*", "[a-z_]*", 0, true, false},
+      {"(a|b)?c", "(a|b)?c", 1, false, true},
+      {"(a)|b", "(a)|b", 1, false, true},
+      {"^ab+", "\\Aab+", 0, false, false},
+      {"x{2,3}y", "x{2,3}y", 0, false, false},
+      {"[^\\s,]+", "[^ \\t\\n\\x0B\\f\\r,]+", 0, false, false},
+      {"a$", "a(?:\\r\\n|[\\n\\r\\x{85}\\x{2028}\\x{2029}])?\\z", 0, false, false},
+      {"", "", 0, true, false},
+      {"\xc3\xa9+", "\xc3\xa9+", 0, false, false},
+  };
+  static const char *const refused[] = {"(?i)a", "(?=a)b", "(a)\\1", "a++", "\\p{L}", "[a&&b]", "[[a]b]", "a|^b", "^a|b", "a$|b", "(a", "a)", "[a",
+                                        "*a", "a{", "a{3,2}", "\\", "a**", "(a*)*", "\\bword", "\\x41", "[]", "x{1001}", "a^b", "(?<n>a)"};
+  spark_regex regex;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    if (!spark__regex_translate(t, cases[i].java, strlen(cases[i].java), &regex)) fail_msg("refused: %s", cases[i].java);
+    assert_string_equal(regex.text, cases[i].engine);
+    assert_int_equal(regex.groups, cases[i].groups);
+    assert_int_equal(regex.may_be_empty, cases[i].empty);
+    assert_int_equal(regex.groups_may_miss, cases[i].miss);
+  }
+  for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+    if (spark__regex_translate(t, refused[i], strlen(refused[i]), &regex)) fail_msg("taken: %s as %s", refused[i], regex.text);
+  assert_true(spark__regex_translate(t, "a\\.b", 4, &regex)); /* nothing but literal characters */
+  assert_string_equal(regex.literal, "a.b");
+  char deep[400];
+  memset(deep, '(', 200);
+  memset(deep + 200, ')', 200);
+  assert_false(spark__regex_translate(t, deep, sizeof deep, &regex));
+}
+
 /* Every allocation may be the one that fails: the arena's cap grows by small steps until the expression fits. */
 static void running_out_of_memory_is_an_error(void **state) {
   static const char *const expressions[] = {
@@ -425,7 +466,8 @@ static void running_out_of_memory_is_an_error(void **state) {
       "named_struct('a', 1, 'b', map(1, 2))", "round(1.2345, 2)", "extract(second from timestamp '2020-01-01 00:00:01')",
       "1 + true", "upper(1, 2, 3)", "nosuch(1)", "cast(true as date)", "x'1f' like '%a'", "decode(1, 1, 'a', 2, 'b', 'c')",
       "timestampadd(month, 1, timestamp '2020-01-01 00:00:00')", "greatest(1, 2.5, 3D)", "make_dt_interval(1, 2, 3, 4.5)",
-      "try_cast('a' as decimal(10,2))", "listagg('a', ',')", "interval '1 day 2' day", "lead(1) over (order by 1)"};
+      "try_cast('a' as decimal(10,2))", "listagg('a', ',')", "regexp_extract('a1', '([a-z])(\\\\d)', 2)", "split('a,b', ',')", "regexp_replace('a', 'a+', '<$0>')",
+      "'a' rlike '[ab]$'", "interval '1 day 2' day", "lead(1) over (order by 1)"};
   (void)state;
   for (size_t i = 0; i < sizeof expressions / sizeof expressions[0]; i++) {
     trn_arena *text = trn__arena_create(0);
@@ -471,6 +513,7 @@ int main(void) {
       TEST(types_survive_the_way_to_protobuf_and_back),
       TEST(schemas_too_deep_or_broken_are_refused),
       TEST(casts_are_allowed_and_refused_as_in_spark),
+      TEST(regular_expressions_are_rewritten_or_refused),
       TEST(running_out_of_memory_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
