@@ -292,12 +292,14 @@ typedef struct trn_visitor {
   trn_walk (*expr)(void *user, const trn_expr *expr, const trn_rel *holder);
   void *user;
 } trn_visitor;
-/* Iterative. RESOURCE_EXHAUSTED beyond TRN_PLAN_DEPTH_MAX or out of memory; CANCELLED after TRN_WALK_STOP. */
+/* Iterative. RESOURCE_EXHAUSTED beyond TRN_PLAN_DEPTH_MAX or out of memory; CANCELLED after TRN_WALK_STOP. A shared
+ * relation is visited once, a shared expression with children once per holder. */
 trn_status trn__plan_walk(const trn_rel *root, const trn_visitor *visitor);
 trn_status trn__expr_walk(const trn_expr *expr, const trn_visitor *visitor);
 
 /* Bottom-up: children first; `rel`/`expr` gets a node whose children are already rewritten and gives the node to use
- * (itself: unchanged). Unchanged nodes are shared, not copied; a shared node is rewritten once. */
+ * (itself: unchanged). Unchanged nodes are shared, not copied; a shared node is rewritten once. Columns that come from the
+ * inputs (pass-through relations, JOIN, WINDOW, UNNEST) are those of the rewritten inputs. */
 typedef struct trn_rewriter {
   trn_status (*rel)(void *user, trn_arena *arena, const trn_rel *rel, const trn_rel **out, trn_error **error);
   trn_status (*expr)(void *user, trn_arena *arena, const trn_expr *expr, const trn_expr **out, trn_error **error);
