@@ -1,9 +1,10 @@
-/* ALTER TABLE, ALTER VIEW. What trn_alter_table.action says and which fields go with it:
- *   rename (to) | add columns (columns; position "first" or "after x") | drop columns (names, if_exists)
- *   rename column (names[0], to) | set properties, unset properties (properties, if_exists) | set location (to)
- *   column type, column comment (columns[0]) | column set not null, column drop not null, column drop default
- * (names[0]) column set default (columns[0].default_text) | column position (names[0], position) | add partition, drop
- * partition (partitions, if_exists) | query (query, query_text) */
+/* ALTER TABLE, ALTER VIEW. What trn_alter_table.action says, and which fields go with it:
+ *  - rename: to. rename column: names[0], to. set location: to.
+ *  - add columns: columns; position "first" or "after x". drop columns: names, if_exists.
+ *  - set properties, unset properties: properties, if_exists.
+ *  - column type, column comment: columns[0]. column set default: columns[0].default_text.
+ *  - column set not null, column drop not null, column drop default: names[0]. column position: names[0], position.
+ *  - add partition, drop partition: partitions, if_exists. query: query, query_text. */
 #include "frontend/spark/sql/parser.h"
 
 typedef Spark__Connect__TrnAlterTable alter_table;
