@@ -612,6 +612,9 @@ static void out_of_memory_is_said_wherever_it_happens(void **state) {
       "select * from (select a, b, d from u) pivot (sum(d) for b in ('x' as x, 'y'))",
       "select * from values (1, 2.5), (2, null) as v(i, j) except all select a, 1 from twice",
       "select nope from t",
+      "select arr[0], s.y.*, (select max(a) from u where u.b = t.b) from t where s.x between 1 and 2",
+      "select * except (m), grouping(b) as g from t natural left join u group by all",
+      "select * from t unpivot (v for n in (a as x, c as y)) order by all",
   };
   for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
     trn_error *error = NULL;

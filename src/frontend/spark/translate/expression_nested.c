@@ -160,10 +160,11 @@ static trn_status update(spark_translator *t, const trn_expr *base, char **parts
   if (status != TRN_OK || !base->nullable) return status;
   spark_value branches[3] = {{0}, {0}, *out};
   status = spark__call_by_name(t, "isNull", &child, 1, NOWHERE, &branches[0], error);
+  if (status != TRN_OK) return status;
   branches[1].expr = trn__expr_null(t->arena, out->expr->type);
   branches[1].name = "NULL";
   if (!branches[1].expr) return trn__no_memory(error);
-  return status == TRN_OK ? spark__call_by_name(t, "when", branches, 3, NOWHERE, out, error) : status;
+  return spark__call_by_name(t, "when", branches, 3, NOWHERE, out, error);
 }
 
 trn_status spark__update_fields(spark_translator *t, const Spark__Connect__Expression__UpdateFields *node, trn_position position,

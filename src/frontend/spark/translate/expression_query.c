@@ -141,8 +141,8 @@ static trn_status subquery_over(spark_translator *t, Spark__Connect__TrnSubquery
   bool nullable = false;
   trn_status status = spark__materialize(t, inner, &rel, error);
   *out = (spark_value){0};
-  if (!args) return trn__no_memory(error);
   if (status != TRN_OK) return status;
+  if (!args) return trn__no_memory(error);
   uint8_t plan_kind = TRN_SUBQUERY_EXISTS;
   const char *outer = "";
   status = outer_text(t, rel, &outer, error);
@@ -391,8 +391,8 @@ static trn_status window_over(spark_translator *t, const Spark__Connect__Express
   status = frame(t, &w, position, error);
   size_t count = 1 + spec->n_partition_spec + spec->n_order_spec;
   const trn_expr **args = TRN_NEW_N(t->arena, const trn_expr *, count);
-  if (!args) return trn__no_memory(error);
   if (status != TRN_OK) return status;
+  if (!args) return trn__no_memory(error);
   args[0] = w.function.expr;
   for (size_t i = 0; i < spec->n_partition_spec; i++) args[1 + i] = w.partitions[i].expr;
   for (size_t i = 0; i < spec->n_order_spec; i++) args[1 + spec->n_partition_spec + i] = w.orders[i].expr;

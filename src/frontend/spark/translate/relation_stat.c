@@ -49,9 +49,9 @@ static trn_status table_of(statistics *s, const spark_relation *input, spark_rel
   spark_value *cells = TRN_NEW_N(t->arena, spark_value, s->count * s->column_count);
   spark_value *labels = TRN_NEW_N(t->arena, spark_value, s->count), *all = TRN_NEW_N(t->arena, spark_value, s->column_count + 1);
   const trn_expr *number = NULL;
-  trn_status status = spark__aggregation_keys(t, s->aggregation, NULL, 0, error);
   if (!cells || !labels || !all) return trn__no_memory(error);
-  for (size_t i = 0; i < s->count; i++) {
+  trn_status status = spark__aggregation_keys(t, s->aggregation, NULL, 0, error);
+  for (size_t i = 0; i < s->count && status == TRN_OK; i++) {
     labels[i] = (spark_value){.expr = trn__expr_string(t->arena, s->names[i], strlen(s->names[i])), .name = s->names[i], .is_foldable = true};
     if (!labels[i].expr) return trn__no_memory(error);
     for (size_t c = 0; c < s->column_count && status == TRN_OK; c++) {
