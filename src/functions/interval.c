@@ -1,7 +1,7 @@
 /* Arithmetic of intervals: year-month (months), day-time (microseconds), calendar (months, days, nanoseconds). */
-#include "functions/arithmetic.h"
-#include "functions/calendar.h"
+#include "functions/cast.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static trn_status raise_interval(const fn_call *call, const char *hint) {
@@ -56,7 +56,7 @@ static trn_status add_intervals(fn_call *call) {
     }
     if (good || fn__row_is_null(&call->out, row))
       continue;
-    if (fn__mode(call) == FN_ANSI)
+    if (fn__mode(call) != FN_TRY) /* ANSI or not: intervals never wrap */
       return raise_interval(call, op == ADD ? "`try_add`" : op == SUBTRACT ? "`try_subtract`" : NULL);
     fn__set_null(&call->out, row);
   }
@@ -116,7 +116,7 @@ static trn_status scale_intervals(fn_call *call) {
     bool good = !zero && scale_interval(call, row, &value) && put(&call->out, row, value);
     if (good)
       continue;
-    if (fn__mode(call) == FN_ANSI)
+    if (fn__mode(call) != FN_TRY)
       return zero ? fn__raise(&call->report, "INTERVAL_DIVIDED_BY_ZERO", NULL)
                   : raise_interval(call, divide ? "`try_divide`" : "`try_multiply`");
     put(&call->out, row, 0);
@@ -176,9 +176,65 @@ static trn_status bind_make_day_time(fn_call *call, fn_type *out, struct ArrowSc
   return fn__args_are(call, "iiid") && call->columns[3].type.scale == 6 ? TRN_OK : fn__mismatch(call);
 }
 
+/* ---- parts and times of day ---- */
+enum { COUNT, DAYS };
+static trn_status interval_part(fn_call *call) {
+  bool days = call->function->op == DAYS;
+  for (int64_t row = 0; row < call->rows; row++) {
+    int64_t value = fn__get_integer(&call->columns[0], row);
+    if (days)
+      ((int32_t *)call->out.data)[row] = (int32_t)(value / FN_DAY);
+    else
+      ((int64_t *)call->out.data)[row] = value;
+  }
+  return TRN_OK;
+}
+
+static trn_status bind_part(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
+  (void)schema;
+  bool days = call->function->op == DAYS;
+  *out = fn__type(days ? FN_INT32 : FN_INT64);
+  return fn__args_are(call, "I") || (!days && fn__args_are(call, "Y")) ? TRN_OK : fn__mismatch(call);
+}
+
+enum { TIME_ADD, TIME_DIFF };
+static trn_status time_arithmetic(fn_call *call) {
+  const int64_t nanos_per_day = FN_DAY * 1000;
+  for (int64_t row = 0; row < call->rows; row++) {
+    int64_t a = fn__get_i64(&call->columns[0], row), b = fn__get_i64(&call->columns[1], row);
+    int64_t *out = (int64_t *)call->out.data + row;
+    *out = 0;
+    if (fn__row_is_null(&call->out, row))
+      continue;
+    if (call->function->op == TIME_DIFF) {
+      *out = (a - b) / 1000;
+      continue;
+    }
+    fn_i128 sum = (fn_i128)a + (fn_i128)b * 1000;
+    if (sum < 0 || sum >= nanos_per_day) {
+      char interval[FN_INTERVAL_TEXT_MAX + 1], time[FN_DATE_TEXT_MAX + 8], operation[200];
+      interval[fn__day_time_print(b, (fn_fields){0, 3}, interval)] = 0;
+      time[fn__time_print(a, time)] = 0;
+      snprintf(operation, sizeof operation, "add %s to the time value TIME '%s'", interval, time);
+      return fn__raise(&call->report, "DATETIME_OVERFLOW", "operation", operation, NULL);
+    }
+    *out = (int64_t)sum;
+  }
+  return TRN_OK;
+}
+
+static trn_status bind_time(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
+  (void)schema;
+  bool diff = call->function->op == TIME_DIFF;
+  *out = fn__type(diff ? FN_DAY_TIME : FN_TIME);
+  bool good = call->count == 2 && call->columns[0].type.kind == FN_TIME && call->columns[1].type.kind == (diff ? FN_TIME : FN_DAY_TIME);
+  return good ? TRN_OK : fn__mismatch(call);
+}
+
 #define FAMILY(name, what, kernel)                                                                             \
   {"trn." name, TRN_IMMUTABLE, FN_STRICT | FN_POSITION, FN_OP(what, FN_ANSI), bind_interval, kernel},          \
-  {"trn." name "_try", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, FN_OP(what, FN_TRY), bind_interval, kernel}
+  {"trn." name "_try", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, FN_OP(what, FN_TRY), bind_interval, kernel},    \
+  {"trn." name "_wrap", TRN_IMMUTABLE, FN_STRICT, FN_OP(what, FN_WRAP), bind_interval, kernel}
 const fn_scalar fn__interval_table[] = {
     FAMILY("interval_add", ADD, add_intervals),
     FAMILY("interval_subtract", SUBTRACT, add_intervals),
@@ -188,5 +244,9 @@ const fn_scalar fn__interval_table[] = {
     FAMILY("divide_interval", DIVIDE, scale_intervals),
     {"trn.make_ym_interval", TRN_IMMUTABLE, FN_STRICT | FN_POSITION, 0, bind_make_year_month, make_year_month},
     {"trn.make_dt_interval", TRN_IMMUTABLE, FN_STRICT | FN_POSITION, 0, bind_make_day_time, make_day_time},
+    {"trn.interval_count", TRN_IMMUTABLE, FN_STRICT, COUNT, bind_part, interval_part},
+    {"trn.interval_days", TRN_IMMUTABLE, FN_STRICT, DAYS, bind_part, interval_part},
+    {"trn.time_add_dt", TRN_IMMUTABLE, FN_STRICT | FN_POSITION, TIME_ADD, bind_time, time_arithmetic},
+    {"trn.time_diff", TRN_IMMUTABLE, FN_STRICT, TIME_DIFF, bind_time, time_arithmetic},
     {NULL},
 };

@@ -21,9 +21,9 @@ static double area_tangent(double x) { return 0.5 * (log1p(x) - log1p(-x)); }
 typedef double (*double_function)(double);
 static const double_function DOUBLES[] = {sqrt, cube_root, exp, expm1, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh,
                                           area_sine, area_cosine, area_tangent, signum, degrees, radians, cotangent,
-                                          secant, cosecant, rint, log, log1p, log2, log10};
+                                          secant, cosecant, rint, log1p, log2, log10};
 enum { SQRT, CBRT, EXP, EXPM1, SIN, COS, TAN, ASIN, ACOS, ATAN, SINH, COSH, TANH, ASINH, ACOSH, ATANH, SIGNUM, DEGREES,
-       RADIANS, COT, SEC, CSC, RINT, LOG, LOG1P, LOG2, LOG10 };
+       RADIANS, COT, SEC, CSC, RINT, LOG1P, LOG2, LOG10 };
 
 static trn_status one_double(fn_call *call) {
   int op = call->function->op;
@@ -31,7 +31,7 @@ static trn_status one_double(fn_call *call) {
   double *out = call->out.data;
   for (int64_t row = 0; row < call->rows; row++)
     out[row] = compute(fn__get_f64(&call->columns[0], row));
-  for (int64_t row = 0; op >= LOG && row < call->rows; row++) /* logarithms are null from their pole down */
+  for (int64_t row = 0; op >= LOG1P && row < call->rows; row++) /* logarithms are null from their pole down */
     if (fn__get_f64(&call->columns[0], row) <= (op == LOG1P ? -1.0 : 0.0)) {
       fn__set_null(&call->out, row);
       out[row] = 0;
@@ -59,6 +59,20 @@ static trn_status two_doubles(fn_call *call) {
 }
 
 /* ---- integers ---- */
+/* log(x), log(base, x) */
+static trn_status logarithm(fn_call *call) {
+  double *out = call->out.data;
+  bool has_base = call->count > 1;
+  for (int64_t row = 0; row < call->rows; row++) {
+    double x = fn__get_f64(&call->columns[has_base], row), base = has_base ? fn__get_f64(&call->columns[0], row) : 1;
+    bool null = x <= 0 || base <= 0;
+    out[row] = null ? 0 : has_base ? log_base(base, x) : log(x);
+    if (null)
+      fn__set_null(&call->out, row);
+  }
+  return TRN_OK;
+}
+
 static trn_status factorial(fn_call *call) {
   int64_t *out = call->out.data;
   for (int64_t row = 0; row < call->rows; row++) {
@@ -222,6 +236,7 @@ static trn_status conv(fn_call *call) {
     return TRN_OK;                                                                                             \
   }
 BIND(double, "g", fn__type(FN_FLOAT64))
+BIND(log, "g|g", fn__type(FN_FLOAT64))
 BIND(doubles, "gg", fn__type(FN_FLOAT64))
 BIND(factorial, "i", fn__type(FN_INT64))
 BIND(shift, "ni", call->columns[0].type)
@@ -234,13 +249,13 @@ BIND(bin, "n", fn__type(FN_STRING))
 BIND(conv, "sii", fn__type(FN_STRING))
 
 #define STRICT(name, flags, op, bind, kernel) {"trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel}
-#define DOUBLE(name, op) STRICT(name, (op) >= LOG ? FN_NULLABLE : 0, op, bind_double, one_double)
+#define DOUBLE(name, op) STRICT(name, (op) >= LOG1P ? FN_NULLABLE : 0, op, bind_double, one_double)
 const fn_scalar fn__math_table[] = {
     DOUBLE("sqrt", SQRT), DOUBLE("cbrt", CBRT), DOUBLE("exp", EXP), DOUBLE("expm1", EXPM1), DOUBLE("sin", SIN),
     DOUBLE("cos", COS), DOUBLE("tan", TAN), DOUBLE("asin", ASIN), DOUBLE("acos", ACOS), DOUBLE("atan", ATAN),
     DOUBLE("sinh", SINH), DOUBLE("cosh", COSH), DOUBLE("tanh", TANH), DOUBLE("asinh", ASINH), DOUBLE("acosh", ACOSH),
     DOUBLE("atanh", ATANH), DOUBLE("signum", SIGNUM), DOUBLE("degrees", DEGREES), DOUBLE("radians", RADIANS),
-    DOUBLE("cot", COT), DOUBLE("sec", SEC), DOUBLE("csc", CSC), DOUBLE("rint", RINT), DOUBLE("log", LOG),
+    DOUBLE("cot", COT), DOUBLE("sec", SEC), DOUBLE("csc", CSC), DOUBLE("rint", RINT), STRICT("log", FN_NULLABLE, 0, bind_log, logarithm),
     DOUBLE("log1p", LOG1P), DOUBLE("log2", LOG2), DOUBLE("log10", LOG10),
     STRICT("pow", 0, POW, bind_doubles, two_doubles),
     STRICT("atan2", 0, ATAN2, bind_doubles, two_doubles),
@@ -255,7 +270,7 @@ const fn_scalar fn__math_table[] = {
     STRICT("bit_or", 0, BIT_OR, bind_bits, bitwise),
     STRICT("bit_xor", 0, BIT_XOR, bind_bits, bitwise),
     STRICT("bit_not", 0, BIT_NOT, bind_bit, bitwise),
-    STRICT("getbit", 0, 0, bind_get_bit, get_bit),
+    STRICT("getbit", FN_POSITION, 0, bind_get_bit, get_bit),
     STRICT("width_bucket", FN_NULLABLE, 0, bind_width_bucket, width_bucket),
     STRICT("bin", 0, 0, bind_bin, bin),
     STRICT("conv", FN_POSITION | FN_NULLABLE, 0, bind_conv, conv),

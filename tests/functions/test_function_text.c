@@ -149,8 +149,8 @@ static void mathematics(void **state) {
       {"trn.bin", "u|1101", {"l|13"}}, {"trn.bin", "u|1111111111111111111111111111111111111111111111111111111111110011", {"l|-13"}},
       {"trn.shiftleft", "i|4", {"i|2", "i|1"}}, {"trn.shiftright", "l|-1", {"l|-2", "i|1"}},
       {"trn.shiftrightunsigned", "i|2147483647", {"i|-2", "i|1"}}, {"trn.shiftleft", "i|2", {"i|1", "i|33"}},
-      {"trn.bit_count", "i|64", {"l|-1"}}, {"trn.getbit", "c|1", {"i|11", "i|0"}}, {"trn.getbit", "c|0", {"i|11", "i|2"}},
-      {"trn.getbit", "!INVALID_PARAMETER_VALUE.BIT_POSITION_RANGE", {"i|11", "i|32"}}, {"trn.bit_not", "s|-1", {"s|0"}},
+      {"trn.bit_count", "i|64", {"l|-1"}}, {"trn.getbit", "c|1", {"i|11", "i|0", H_POS}}, {"trn.getbit", "c|0", {"i|11", "i|2", H_POS}},
+      {"trn.getbit", "!INVALID_PARAMETER_VALUE.BIT_POSITION_RANGE", {"i|11", "i|32", H_POS}}, {"trn.bit_not", "s|-1", {"s|0"}},
   };
   H_RUN_ALL(ROWS);
 }
@@ -180,10 +180,61 @@ static void conditionals_and_arrays(void **state) {
   H_RUN_ALL(ROWS);
 }
 
+static void regular_expressions_are_javas(void **state) {
+  (void)state;
+  static const h_row ROWS[] = {
+      {"trn.rlike", "b|true", {"u|%SystemDrive%\\Users", "u|%SystemDrive%\\\\Users.*", H_POS}},
+      {"trn.rlike", "b|false", {"u|abc", "u|^b", H_POS}},
+      {"trn.rlike", "b|true", {"u|foo\nbar", "u|(?m)^bar$", H_POS}},
+      {"trn.rlike", "b|false", {"u|foo\nbar", "u|foo.bar", H_POS}},
+      {"trn.rlike", "b|true", {"u|foo\nbar", "u|(?s)foo.bar", H_POS}},
+      {"trn.rlike", "b|true", {"u|ABC", "u|(?i)a[b]c", H_POS}},
+      {"trn.rlike", "b|false", {"u|aaa", "u|a*+a", H_POS}},
+      {"trn.rlike", "b|true", {"u|abcabc", "u|(abc)\\1", H_POS}},
+      {"trn.rlike", "b|true", {"u|a.c", "u|\\Qa.c\\E", H_POS}},
+      {"trn.rlike", "b|true", {"u|\xc3\xa4", "u|^.$", H_POS}},
+      {"trn.rlike", "b|true", {"u|x1y", "u|^[^\\W\\s]\\d\\p{Lower}$", H_POS}},
+      {"trn.rlike", "!INVALID_PARAMETER_VALUE.PATTERN|functionName=`rlike`;parameter=`regexp`;value='a**';", {"u|a", "u|a**", H_POS}},
+      {"trn.rlike", "!INVALID_PARAMETER_VALUE.PATTERN", {"u|a", "u|(a", H_POS}},
+      {"trn.rlike", "!|", {"u|aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "u|(a+)+b", H_POS}}, /* would run for ever */
+      {"trn.regexp_extract", "u|100", {"u|100-200", "u|(\\d+)-(\\d+)", "i|1", H_POS}},
+      {"trn.regexp_extract", "u|", {"u|foo", "u|(\\d+)", "i|1", H_POS}},
+      {"trn.regexp_extract", "!INVALID_PARAMETER_VALUE.REGEX_GROUP_INDEX|groupCount=1;groupIndex=2", {"u|1", "u|(\\d+)", "i|2", H_POS}},
+      {"trn.regexp_extract_all", "[100,300]", {"u|100-200, 300-400", "u|(\\d+)-(\\d+)", "i|1", H_POS}},
+      {"trn.regexp_replace", "u|num-num", {"u|100-200", "u|(\\d+)", "u|num", H_POS}},
+      {"trn.regexp_replace", "u|bar foo", {"u|foo bar", "u|(?<a>\\w+) (\\w+)", "u|$2 ${a}", H_POS}},
+      {"trn.regexp_replace", "u|1a-2b", {"u|1a-2a", "u|a", "u|b", "i|3", H_POS}},
+      {"trn.regexp_substr", "u|Steven", {"u|Steven Jones and Stephen Smith", "u|Ste(v|ph)en", H_POS}},
+      {"trn.regexp_substr", "u|~", {"u|abc", "u|x", H_POS}},
+      {"trn.regexp_instr", "i|3", {"u|a\xc3\xa4" "b", "u|b", H_POS}},
+      {"trn.regexp_count", "i|2", {"u|Steven Jones and Stephen Smith", "u|Ste(v|ph)en", H_POS}},
+      {"trn.split", "[one,two,three,]", {"u|oneAtwoBthreeC", "u|[ABC]", "i|-1", H_POS}},
+      {"trn.split", "[one,twoBthreeC]", {"u|oneAtwoBthreeC", "u|[ABC]", "i|2", H_POS}},
+      {"trn.split", "[a,b,c]", {"u|abc", "u|", H_POS}},
+  };
+  H_RUN_ALL(ROWS);
+}
+
+static void making_arrays_and_maps(void **state) {
+  (void)state;
+  static const h_row ROWS[] = {
+      {"trn.array_concat", "[1,2,3,~]", {"Li|1,2", "Li|3,~"}}, {"trn.array_concat", "+l|~", {"Li|1,2", "Li|~"}},
+      {"trn.array_concat", "[a,b]", {"Lu|a", "Lu|b"}},
+      {"trn.map_from_arrays", "!DUPLICATED_MAP_KEY|mapKeyDedupPolicy=\"spark.sql.mapKeyDedupPolicy\";key=1;", {"Li|1,1", "Lu|a,b", H_POS}},
+      {"trn.map_from_arrays", "!NULL_MAP_KEY", {"Li|1,~", "Lu|a,b", H_POS}},
+      {"trn.interval_days", "i|-2", {"I|-259199999999"}}, {"trn.interval_count", "l|14", {"Y|14"}},
+      {"trn.time_add_dt", "t|3601000000000", {"t|3600000000000", "I|1000000", H_POS}},
+      {"trn.time_add_dt", "!DATETIME_OVERFLOW|operation=add INTERVAL '1 00:00:00' DAY TO SECOND to the time value TIME '01:00:00'", {"t|3600000000000", "I|86400000000", H_POS}},
+      {"trn.time_diff", "I|-1000000", {"t|3600000000000", "t|3601000000000"}}, {"trn.log", "g|2", {"g|10", "g|100"}},
+  };
+  H_RUN_ALL(ROWS);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pieces_count_characters_from_one), cmocka_unit_test(searching_and_changing),
       cmocka_unit_test(hashes_are_sparks), cmocka_unit_test(mathematics), cmocka_unit_test(conditionals_and_arrays),
+      cmocka_unit_test(regular_expressions_are_javas), cmocka_unit_test(making_arrays_and_maps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
