@@ -434,6 +434,42 @@ static void interrupt_ends_a_paused_query(void **state) {
   watch_end(&w);
 }
 
+/* A handler that keeps a worker until it is let go: a plan that takes long. */
+typedef struct slow_planner {
+  atomic_int entered;
+  atomic_bool go;
+} slow_planner;
+
+static trn_status plan_slowly(void *user, trn_session *session, trn_plan *plan, trn_script *script) {
+  slow_planner *slow = user;
+  (void)session, (void)plan, (void)script;
+  atomic_fetch_add(&slow->entered, 1);
+  WAIT_UNTIL(atomic_load(&slow->go));
+  return TRN_UNIMPLEMENTED; /* as usual, then */
+}
+
+static void plans_that_take_long_leave_the_rest_answering(void **state) {
+  spark_client *client = *state;
+  slow_planner slow = {0};
+  trn__scripted_on_plan(client->scripted, plan_slowly, &slow);
+  watch calls[4]; /* two workers */
+  test_plan p;
+  for (size_t i = 0; i < 4; i++)
+    watch_start(client, &calls[i], "ExecutePlan", execute_slice(client, range_plan(&p, 0, 10), (execute_options){.reattachable = true}), false);
+  WAIT_UNTIL(atomic_load(&slow.entered) == 2);
+  assert_int_equal(atomic_load(&slow.entered), 2);
+  assert_int_equal(status_of(client, operation), 0); /* answered */
+  assert_int_equal(interrupt_count(client, NULL, NULL), 2);
+  atomic_store(&slow.go, true);
+  size_t cancelled = 0;
+  for (size_t i = 0; i < 4; i++) {
+    assert_true(watch_wait(&calls[i], 0));
+    cancelled += calls[i].status == TRN_INTERNAL && strstr(calls[i].text, "OPERATION_CANCELED");
+    watch_end(&calls[i]);
+  }
+  assert_int_equal(cancelled, 2);
+}
+
 /* ---- commands ---- */
 
 static void a_query_text_comes_back_to_be_run_later(void **state) {
@@ -560,6 +596,7 @@ int main(void) {
       TEST(the_end_of_a_call_that_cannot_reattach_cancels_the_query),
       TEST(interrupt_ends_a_running_query_and_names_it),
       SMALL(interrupt_ends_a_paused_query),
+      SMALL(plans_that_take_long_leave_the_rest_answering),
       TEST(a_query_text_comes_back_to_be_run_later),
       TEST(a_command_text_runs_now_and_gives_its_rows),
       TEST(a_command_that_is_not_served_is_refused_by_name),

@@ -6,6 +6,7 @@
 #include "frontend/spark/service.h"
 
 enum {
+  SERVICE_CONTROL_THREADS = 2,
   SERVICE_EXECUTION_SWEEP_MS = 1000, /* heartbeats come every 2 s */
   SERVICE_SESSION_SWEEP_MS_MAX = 30000,
   SERVICE_MESSAGE_BYTES_MAX = 128 << 20 /* spark.connect.grpc.maxInboundMessageSize */
@@ -14,9 +15,9 @@ enum {
 #define SPARK_PATH "/spark.connect.SparkConnectService/"
 static const spark_method methods[] = {
     {SPARK_PATH "ExecutePlan", TRN_METHOD_SERVER_STREAM, &spark__connect__execute_plan_request__descriptor,
-     spark__handle_execute},
+     spark__handle_execute, true},
     {SPARK_PATH "AnalyzePlan", TRN_METHOD_UNARY, &spark__connect__analyze_plan_request__descriptor,
-     spark__handle_analyze},
+     spark__handle_analyze, true},
     {SPARK_PATH "Config", TRN_METHOD_UNARY, &spark__connect__config_request__descriptor, spark__handle_config},
     {SPARK_PATH "AddArtifacts", TRN_METHOD_CLIENT_STREAM, &spark__connect__add_artifacts_request__descriptor, NULL},
     {SPARK_PATH "ArtifactStatus", TRN_METHOD_UNARY, &spark__connect__artifact_statuses_request__descriptor,
@@ -124,7 +125,8 @@ static void on_message(trn_call *call, void *user, trn_slice message) {
     return;
   }
   rpc->message = message;
-  if (trn__pool_submit(rpc->service->pool, rpc_run, spark__rpc_ref(rpc)) == TRN_OK) return;
+  trn_pool *pool = rpc->method->is_work ? rpc->service->pool : rpc->service->control;
+  if (trn__pool_submit(pool, rpc_run, spark__rpc_ref(rpc)) == TRN_OK) return;
   trn_error *error = NULL;
   trn_error_set(&error, TRN_RESOURCE_EXHAUSTED, NULL, "No worker thread can be started");
   rpc_fail(rpc, TRN_RESOURCE_EXHAUSTED, error);
@@ -183,7 +185,7 @@ static void timer_start(spark_service *service, bool *has, void (*run)(void *), 
   if (start) *has = true;
   pthread_mutex_unlock(&service->mutex);
   if (!start) return;
-  if (trn__pool_submit_after(service->pool, delay_ms, run, spark__service_ref(service)) == TRN_OK) return;
+  if (trn__pool_submit_after(service->control, delay_ms, run, spark__service_ref(service)) == TRN_OK) return;
   pthread_mutex_lock(&service->mutex); /* the next session or execution tries again */
   *has = false;
   pthread_mutex_unlock(&service->mutex);
@@ -286,6 +288,7 @@ static void service_destroy(void *argument) {
   pthread_mutex_lock(&service->mutex);
   while (service->running) pthread_cond_wait(&service->quiet, &service->mutex);
   pthread_mutex_unlock(&service->mutex);
+  trn__pool_destroy(service->control);
   trn__pool_destroy(service->pool);
   spark__service_unref(service);
 }
@@ -309,7 +312,9 @@ static trn_status service_create(const trn_spark_options *options, trn_backend *
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   unsigned workers = options->workers ? options->workers : (unsigned)(cores > 0 ? cores : 1) + 2;
   if (!status) status = trn__pool_create(workers, &service->pool);
+  if (!status) status = trn__pool_create(SERVICE_CONTROL_THREADS, &service->control);
   if (status) {
+    trn__pool_destroy(service->pool);
     spark__service_unref(service);
   } else {
     *out = service;

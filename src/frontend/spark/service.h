@@ -87,7 +87,8 @@ void spark__json_string(trn_strbuf *out, const char *text);
 struct spark_service {
   atomic_uint refs;
   trn_backend *backend;
-  trn_pool *pool;
+  trn_pool *pool;    /* decodes, translates, plans: ExecutePlan, AnalyzePlan */
+  trn_pool *control; /* everything else, and the clock: never behind a plan that takes long */
   uint64_t session_idle_ms, detached_ms;
   size_t response_log_bytes;
   char *timezone; /* or NULL */
@@ -136,6 +137,7 @@ typedef struct spark_method {
   trn_method_kind kind;
   const ProtobufCMessageDescriptor *request;
   trn_status (*handle)(spark_rpc *rpc, ProtobufCMessage *request, trn_error **error);
+  bool is_work; /* runs in service->pool */
 } spark_method;
 
 trn_status spark__handle_execute(spark_rpc *rpc, ProtobufCMessage *request, trn_error **error);
