@@ -104,6 +104,27 @@ static void test_ipc_messages_are_cut_and_read_back(void **state) {
   op_aggregate(b, TRN_HOME_ENGINE, "count", 0, 0);
   op_group(b, 0, 3, 7, 8, 9);
   RUN_EXPECT("199990000,19999,20000;");
+
+  begin(b); /* rows in memory stay in their order */
+  u8(b, TRN_OP_SCAN), u32(b, 0), u32(b, 1), u32(b, 1), u32(b, 5);
+  op_column(b, 5), op_int(b, 9000), op_call(b, TRN_HOME_NATIVE, ">=", 2, TRN_TYPE_BOOL), u8(b, TRN_OP_FILTER);
+  u8(b, TRN_OP_LIMIT), i64(b, 0), i64(b, 3);
+  RUN_EXPECT("9000;9001;9002;");
+}
+
+static void test_many_partitions_join_without_waiting_for_each_other(void **state) {
+  (void)state;
+  bytes *b = &f.plan;
+  begin(b);
+  for (uint32_t side = 0; side < 2; side++) {
+    op_range(b, 5000, 2, side), op_column(b, side);
+    u8(b, TRN_OP_REPARTITION), u32(b, 64), u8(b, 1), u8(b, 0), u32(b, 1), u8(b, 0);
+  }
+  op_column(b, 0), op_column(b, 1), op_call(b, TRN_HOME_NATIVE, "=", 2, TRN_TYPE_BOOL), op_join(b, TRN_JOIN_INNER, 0, 1, 0);
+  result r;
+  run(&r);
+  check(r.status, &r.error);
+  assert_int_equal(r.rows, 5000);
 }
 
 static void test_c_functions_run_inside(void **state) {
@@ -268,6 +289,19 @@ static void test_a_sort_does_not_change_the_rows_of_a_limit_below_it(void **stat
   four_rows(b, 0), op_column(b, 1), op_sort(b, 1, 1), u8(b, TRN_OP_LIMIT), i64(b, 1), i64(b, 2);
   op_column(b, 0), op_sort(b, 1, 1);
   RUN_EXPECT("2,20;1,10;");
+}
+
+static void test_a_limit_takes_the_first_rows_of_several_partitions(void **state) {
+  (void)state;
+  bytes *b = &f.plan;
+  for (int i = 0; i < 20; i++) {
+    begin(b);
+    op_range(b, 1000000, 8, 0);
+    op_column(b, 0), op_int(b, 2), op_call(b, TRN_HOME_NATIVE, "%", 2, TRN_TYPE_INT64);
+    op_int(b, 1), op_call(b, TRN_HOME_NATIVE, "=", 2, TRN_TYPE_BOOL), u8(b, TRN_OP_FILTER);
+    u8(b, TRN_OP_LIMIT), i64(b, 2), i64(b, 3);
+    RUN_EXPECT("5;7;9;");
+  }
 }
 
 /* ---- lifting ---- */
@@ -612,12 +646,14 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_range_filter_project_come_in_order, reset),
       cmocka_unit_test_teardown(test_ipc_messages_are_cut_and_read_back, reset),
+      cmocka_unit_test_teardown(test_many_partitions_join_without_waiting_for_each_other, reset),
       cmocka_unit_test_teardown(test_c_functions_run_inside, reset),
       cmocka_unit_test_teardown(test_c_aggregates_run_over_windows, reset),
       cmocka_unit_test_teardown(test_kernel_errors_keep_condition_params_position, reset),
       cmocka_unit_test_teardown(test_a_kernel_that_refuses_to_bind_fails_the_plan, reset),
       cmocka_unit_test_teardown(test_relations_give_their_rows, reset),
       cmocka_unit_test_teardown(test_a_sort_does_not_change_the_rows_of_a_limit_below_it, reset),
+      cmocka_unit_test_teardown(test_a_limit_takes_the_first_rows_of_several_partitions, reset),
       cmocka_unit_test_teardown(test_lifted_plans_lower_to_the_same, reset),
       cmocka_unit_test_teardown(test_unnest_keeps_places_and_empty_lists, reset),
       cmocka_unit_test_teardown(test_samples_of_one_seed_repeat_and_partition_the_rows, reset),

@@ -27,6 +27,10 @@ const AHEAD: usize = 2;
 /// Small batches are joined up to this many bytes.
 const JOIN_BYTES_MAX: usize = 16 << 20;
 
+/// Partitions that run at once. All, within reason: some operators (partitioned hash joins that share a filter) wait for
+/// each of their partitions to have started.
+const PARALLEL_MAX: usize = 1024;
+
 type Receiver = mpsc::Receiver<Fallible<RecordBatch>>;
 
 /// The reading end: which partitions run, what was read and not delivered.
@@ -285,7 +289,7 @@ impl Execution {
             end: None,
             encoder: None,
             batch_size: session.batch_size(),
-            parallel: state.config().target_partitions().max(1),
+            parallel: PARALLEL_MAX,
         };
         Ok(Arc::new(Execution {
             runtime,

@@ -2,12 +2,14 @@
 //! Handles are reference counts turned into pointers; each function says in the header what it takes and gives.
 mod abi;
 mod aggregates;
+mod concat;
 mod decode;
 mod distinct;
 mod error;
 mod execute;
 mod explain;
 mod functions;
+mod fused;
 mod ipc;
 mod lift;
 mod lift_expr;

@@ -176,8 +176,8 @@ impl Machine<'_> {
         let home = self.reader.u8()?;
         let name = self.reader.str()?;
         let count = self.reader.u32()? as usize;
-        let _result = self.reader.data_type()?;
-        let _nullable = self.reader.flag()?;
+        let result = self.reader.data_type()?;
+        let nullable = self.reader.flag()?;
         match (home, name) {
             (home::NATIVE, "and") => return self.push_chain(Operator::And, count),
             (home::NATIVE, "or") => return self.push_chain(Operator::Or, count),
@@ -198,7 +198,7 @@ impl Machine<'_> {
             }
             other => return Err(self.reader.invalid(format!("a function at home in {other}"))),
         };
-        self.push_expression(expr, parts)
+        self.push_call(expr, parts, result, nullable)
     }
 
     fn engine_scalar(&self, name: &str) -> Fallible<Arc<ScalarUDF>> {

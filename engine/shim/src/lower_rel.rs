@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// A zero-column VALUES has at most this many rows; REPARTITION this many partitions.
 const ROWS_MAX: u32 = 1 << 24;
-const PARTITIONS_MAX: u32 = 1 << 12;
+const PARTITIONS_MAX: u32 = 1 << 10;
 
 pub fn renamed(field: &FieldRef, id: u32) -> FieldRef {
     Arc::new(field.as_ref().clone().with_name(column_name(id)))

@@ -1,4 +1,5 @@
 //! Physical rules of our own, for what the engine's own rules get wrong.
+use crate::concat::ConcatExec;
 use crate::features::datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use crate::features::datafusion::config::ConfigOptions;
 use crate::features::datafusion::error::{DataFusionError, Result};
@@ -6,6 +7,7 @@ use crate::features::datafusion::execution::{SendableRecordBatchStream, TaskCont
 use crate::features::datafusion::physical_expr::PhysicalExpr;
 use crate::features::datafusion::physical_optimizer::PhysicalOptimizerRule;
 use crate::features::datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use crate::features::datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use crate::features::datafusion::physical_plan::coop::CooperativeExec;
 use crate::features::datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
@@ -32,6 +34,7 @@ pub fn rules() -> Vec<Rule> {
             out.push(Arc::new(FenceLimits { add: false }));
         }
     }
+    out.push(Arc::new(LimitsInOrder));
     out.push(Arc::new(YieldInJoins));
     out
 }
@@ -109,6 +112,34 @@ impl PhysicalOptimizerRule for FenceLimits {
                 Some(fence) if !self.add => Transformed::yes(Arc::clone(&fence.input)),
                 _ => Transformed::no(node),
             })
+        })
+        .map(|transformed| transformed.data)
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// A limit over several partitions takes the first rows in their order.
+#[derive(Debug)]
+struct LimitsInOrder;
+
+impl PhysicalOptimizerRule for LimitsInOrder {
+    fn name(&self) -> &str {
+        "LimitsInOrder"
+    }
+
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let Some((input, fetch)) = node
+                .downcast_ref::<CoalescePartitionsExec>()
+                .and_then(|coalesce| coalesce.fetch().map(|fetch| (Arc::clone(coalesce.input()), fetch)))
+            else {
+                return Ok(Transformed::no(node));
+            };
+            let properties = Arc::clone(node.properties());
+            Ok(Transformed::yes(Arc::new(ConcatExec { input, fetch, properties }) as Arc<dyn ExecutionPlan>))
         })
         .map(|transformed| transformed.data)
     }

@@ -13,7 +13,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-const PARTITIONS_MAX: u32 = 1 << 16;
+const PARTITIONS_MAX: u32 = 1 << 10;
 
 #[derive(Debug)]
 pub struct Range {

@@ -89,6 +89,8 @@ impl Runtime {
         let mut config = SessionConfig::new().with_target_partitions(threads);
         // Strings are plain utf8 unless a setting says otherwise: what is planned is then what arrives.
         config.options_mut().execution.parquet.schema_force_view_types = false;
+        // Sources come in partitions already; dealing batches out again would only mix up the order of rows.
+        config.options_mut().optimizer.enable_round_robin_repartition = false;
         config.options_mut().sql_parser.map_string_types_to_utf8view = false;
         let mut base = SessionStateBuilder::new_with_default_features()
             .with_config(config)

@@ -1,0 +1,148 @@
+//! Deep expressions as one node. DataFusion derives an expression's type from its parts again at every level and in every
+//! pass, which is cubic in the depth of a chain like a + b + ... (600 terms take minutes). Below a depth limit an expression
+//! stays as it is, so that the optimizer sees it; a deeper one is packed into a scalar function of the columns it uses, with the
+//! type that the plan declares, and becomes a physical expression when it runs.
+use crate::error::Fallible;
+use crate::features::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use crate::features::arrow::compute::cast;
+use crate::features::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use crate::features::datafusion::common::tree_node::TreeNode;
+use crate::features::datafusion::common::{DFSchema, ScalarValue};
+use crate::features::datafusion::error::{DataFusionError, Result};
+use crate::features::datafusion::execution::context::ExecutionProps;
+use crate::features::datafusion::logical_expr::expr::ScalarFunction;
+use crate::features::datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use crate::features::datafusion::logical_expr::simplify::SimplifyContext;
+use crate::features::datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use crate::features::datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use crate::features::datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
+use crate::machine::{Machine, Parts, column_expr, column_name};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex};
+
+/// Expressions of up to this depth are left to the optimizer.
+const DEPTH: u32 = 24;
+
+type Built = (Vec<DataType>, Arc<dyn PhysicalExpr>);
+
+struct Fused {
+    expr: Expr,
+    columns: Vec<u32>,
+    result: FieldRef,
+    signature: Signature,
+    built: Mutex<Option<Built>>,
+}
+
+impl std::fmt::Debug for Fused {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Fused({} columns)", self.columns.len())
+    }
+}
+
+impl PartialEq for Fused {
+    fn eq(&self, other: &Self) -> bool {
+        self.expr == other.expr && self.result == other.result
+    }
+}
+
+impl Eq for Fused {}
+
+impl Hash for Fused {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.expr.hash(state);
+    }
+}
+
+impl Fused {
+    fn schema(&self, fields: &[FieldRef]) -> Schema {
+        let named = self.columns.iter().zip(fields).map(|(id, field)| field.as_ref().clone().with_name(column_name(*id)));
+        Schema::new(named.collect::<Vec<_>>())
+    }
+
+    /// The physical expression for arguments of these types; the last one made is kept.
+    fn physical(&self, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+        let types: Vec<DataType> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        let mut built = self.built.lock().unwrap_or_else(|poison| poison.into_inner());
+        if let Some((have, expr)) = built.as_ref() {
+            if *have == types {
+                return Ok(Arc::clone(expr));
+            }
+        }
+        let schema = Arc::new(DFSchema::try_from(schema.clone())?);
+        let context = SimplifyContext::builder().with_schema(Arc::clone(&schema)).build();
+        let expr = ExprSimplifier::new(context).coerce(self.expr.clone(), &schema)?;
+        let expr = create_physical_expr(&expr, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())?;
+        *built = Some((types, Arc::clone(&expr)));
+        Ok(expr)
+    }
+}
+
+impl ScalarUDFImpl for Fused {
+    fn name(&self) -> &str {
+        "fused"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.result.data_type().clone())
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::clone(&self.result))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let schema = self.schema(&args.arg_fields);
+        let expr = self.physical(&schema)?;
+        let arrays = args.args.into_iter().map(|value| value.into_array(if constant { 1 } else { rows }));
+        let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
+        let schema = Schema::new(
+            schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>(),
+        );
+        let options = RecordBatchOptions::new().with_row_count(Some(if constant { 1 } else { rows }));
+        let batch = RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options)?;
+        let array = expr.evaluate(&batch)?.into_array(batch.num_rows())?;
+        let array = match array.data_type() == self.result.data_type() {
+            true => array,
+            false => cast(&array, self.result.data_type()).map_err(DataFusionError::from)?,
+        };
+        match constant {
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?)),
+            false => Ok(ColumnarValue::Array(array)),
+        }
+    }
+}
+
+/// An expression that may be packed: closed but for columns, and the same however often it is computed.
+fn may_fuse(expr: &Expr) -> bool {
+    !expr.is_volatile() && !expr.exists(|part| Ok(matches!(part, Expr::LambdaVariable(_)))).unwrap_or(true)
+}
+
+impl Machine<'_> {
+    /// Pushes a call, whose declared type is `result`; packs it when it is deep.
+    pub fn push_call(&mut self, expr: Expr, parts: Parts, result: DataType, nullable: bool) -> Fallible<()> {
+        if parts.depth < DEPTH || !may_fuse(&expr) {
+            return self.push_expression(expr, parts);
+        }
+        let columns = parts.columns;
+        let any = TypeSignature::OneOf(vec![TypeSignature::VariadicAny, TypeSignature::Nullary]);
+        let fused = Fused {
+            expr,
+            columns: columns.clone(),
+            result: Arc::new(Field::new("fused", result, nullable)),
+            signature: Signature::new(any, Volatility::Immutable),
+            built: Mutex::new(None),
+        };
+        let args = columns.iter().map(|id| column_expr(*id)).collect();
+        let function = Arc::new(ScalarUDF::new_from_impl(fused));
+        let parts = Parts { depth: 1, nodes: columns.len() as u64, columns };
+        self.push_expression(Expr::ScalarFunction(ScalarFunction::new_udf(function, args)), parts)
+    }
+}
