@@ -171,6 +171,7 @@ static trn_status call_with(spark_translator *t, const call_spec *spec, const sp
   if (strcmp(spec->name, "distributed_sequence_id") == 0) return spark__sequence_id(t, out, error);
   if (grouping) return grouping_call(t, spec, values, count, out, error);
   status = spark__call(t, &call, out, error);
+  if (status == TRN_OK && out->is_generator) spark__state(t)->has_generators = true;
   if (status == TRN_OK && count == 1) status = negate_subquery(t, spec->name, &values[0], out, error);
   return status;
 }

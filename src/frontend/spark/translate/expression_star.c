@@ -130,30 +130,60 @@ static trn_status star(spark_translator *t, const expression *e, value_list *lis
 }
 
 /* ---- star except ---- */
+/* What the star gave, as a scope in which the names of EXCEPT are looked up. */
+static trn_status except_scope(spark_translator *t, const spark_value *values, size_t count, spark_scope **out, trn_error **error) {
+  spark_column *columns = TRN_NEW_N(t->arena, spark_column, count);
+  if (!columns) return trn__no_memory(error);
+  for (size_t i = 0; i < count; i++) {
+    const trn_expr *expr = values[i].expr;
+    if (expr->kind != TRN_EXPR_COLUMN) expr = spark__column_expr(t, expr->type, expr->nullable);
+    if (!expr) return trn__no_memory(error);
+    columns[i] = (spark_column){.expr = expr, .name = values[i].name ? values[i].name : "", .qualifier = values[i].qualifier};
+  }
+  *out = spark__scope_create(t, columns, count);
+  return *out ? TRN_OK : trn__no_memory(error);
+}
+
+/* Which of the columns an item of EXCEPT names. */
+static trn_status excepted(spark_translator *t, const spark_scope *scope, const expression *item, size_t *out, trn_error **error) {
+  char **parts = NULL;
+  size_t count = 0;
+  spark_resolved resolved;
+  bool found = false;
+  const char *text = item->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_ATTRIBUTE
+                         ? item->unresolved_attribute->unparsed_identifier
+                         : NULL;
+  if (!text) return spark__unimplemented(t, spark__position(t, item), error, "EXCEPT of something else than a name");
+  trn_status status = spark__sql_parse_attribute_name(t->arena, text, strlen(text), &parts, &count, error);
+  if (status == TRN_OK) status = spark__scope_resolve(t, scope, parts, count, spark__position(t, item), &resolved, &found, error);
+  if (status != TRN_OK) return status;
+  if (!found) return spark__unresolved_column(t, scope, parts, count, spark__position(t, item), error);
+  if (resolved.used != count) return spark__unimplemented(t, spark__position(t, item), error, "EXCEPT of a nested field");
+  *out = (size_t)(resolved.column - scope->columns);
+  return TRN_OK;
+}
+
 static trn_status star_except(spark_translator *t, const expression *e, value_list *list, trn_error **error) {
   const Spark__Connect__TrnExpressionList *node = e->trn_star_except;
   spark_value *all = NULL;
   size_t count = 0, capacity = 0;
   value_list inner = {&all, &count, &capacity};
-  if (node->n_expressions == 0 || !spark__is_star(node->expressions[0]))
+  spark_scope *scope = NULL;
+  if (node->n_expressions == 0 || node->expressions[0]->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_STAR)
     return spark__unimplemented(t, spark__position(t, e), error, "EXCEPT of something else than a star");
   trn_status status = star(t, node->expressions[0], &inner, error);
-  bool *left_out = TRN_NEW_N(t->arena, bool, count);
+  if (status == TRN_OK) status = except_scope(t, all, count, &scope, error);
   if (status != TRN_OK) return status;
+  bool *left_out = TRN_NEW_N(t->arena, bool, count);
   if (!left_out) return trn__no_memory(error);
   for (size_t i = 1; i < node->n_expressions; i++) {
-    spark_value value;
-    status = spark__expression(t, node->expressions[i], &value, error);
+    size_t at = 0;
+    status = excepted(t, scope, node->expressions[i], &at, error);
     if (status != TRN_OK) return status;
-    if (value.expr->kind != TRN_EXPR_COLUMN)
-      return spark__unimplemented(t, spark__position(t, node->expressions[i]), error, "EXCEPT of a nested field");
-    for (size_t k = 0; k < count; k++) {
-      if (all[k].expr->kind != TRN_EXPR_COLUMN || all[k].expr->u.column != value.expr->u.column) continue;
-      if (left_out[k])
-        return spark__error(t, error, TRN_INVALID_ARGUMENT, "EXCEPT_OVERLAPPING_COLUMNS", spark__position(t, e), "columns",
-                            value.name ? value.name : "", NULL);
-      left_out[k] = true;
-    }
+    if (left_out[at])
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "EXCEPT_OVERLAPPING_COLUMNS", spark__position(t, e), "columns",
+                          scope->columns[at].name, NULL);
+    left_out[at] = true;
   }
   for (size_t k = 0; k < count && status == TRN_OK; k++)
     if (!left_out[k]) status = spark__values_push(t, list->values, list->count, list->capacity, &all[k], error);

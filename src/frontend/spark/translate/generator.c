@@ -126,13 +126,35 @@ static trn_status one_generator(spark_translator *t, const spark_value *values, 
                       text, NULL);
 }
 
+static bool holds_generator(const trn_expr *expr) {
+  if (expr->kind == TRN_EXPR_CALL) {
+    const spark_function *row = spark__function_find(expr->u.call.name, strlen(expr->u.call.name));
+    if (row && row->kind == SPARK_FUNCTION_GENERATOR) return true;
+  }
+  for (uint32_t i = 0; i < expr->arg_count; i++)
+    if (holds_generator(expr->args[i])) return true;
+  return false;
+}
+
+static trn_status refuse_nested(spark_translator *t, const spark_value *values, size_t count, trn_error **error) {
+  for (size_t i = 0; i < count; i++) {
+    bool nested = !values[i].is_generator && holds_generator(values[i].expr);
+    for (uint32_t k = 0; values[i].is_generator && k < values[i].expr->arg_count; k++) nested |= holds_generator(values[i].expr->args[k]);
+    if (!nested) continue;
+    const char *text = spark__sql_text(t, values[i].name);
+    if (!text) return trn__no_memory(error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.NESTED_IN_EXPRESSIONS", values[i].expr->position,
+                        "expression", text, NULL);
+  }
+  return TRN_OK;
+}
+
 trn_status spark__expand_generators(spark_translator *t, spark_relation *input, spark_value **values, size_t *count,
-                                    trn_error **error) {
+                                    const spark_context *context, trn_error **error) {
   size_t at = SIZE_MAX;
-  bool any = false;
-  for (size_t i = 0; i < *count && !any; i++) any = (*values)[i].is_generator;
-  if (!any) return TRN_OK;
-  trn_status status = one_generator(t, *values, *count, &at, error);
+  if (!spark__state(t)->has_generators) return TRN_OK;
+  trn_status status = refuse_nested(t, *values, *count, error);
+  if (status == TRN_OK) status = one_generator(t, *values, *count, &at, error);
   if (status != TRN_OK || at == SIZE_MAX) return status;
   const spark_value *generator = &(*values)[at];
   generated *made = TRN_NEW(t->arena, generated);
@@ -147,6 +169,8 @@ trn_status spark__expand_generators(spark_translator *t, spark_relation *input, 
   if (at) memcpy(all, *values, at * sizeof *all);
   if (made->count) memcpy(all + at, made->values, made->count * sizeof *all);
   memcpy(all + at + made->count, *values + at + 1, (*count - at - 1) * sizeof *all);
+  for (uint32_t i = 0; context && i < context->lateral_count; i++)
+    if (context->laterals[i].item > at) context->laterals[i].item += (uint32_t)made->count - 1;
   *count += made->count - 1;
   *values = all;
   return TRN_OK;

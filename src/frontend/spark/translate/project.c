@@ -202,7 +202,7 @@ trn_status spark__project(spark_translator *t, const spark_relation *input, cons
   spark_value *values = TRN_NEW_N(t->arena, spark_value, count);
   if (!values) return trn__no_memory(error);
   if (count) memcpy(values, given, count * sizeof *values);
-  trn_status status = spark__expand_generators(t, &below, &values, &count, error);
+  trn_status status = spark__expand_generators(t, &below, &values, &count, context, error);
   if (status != TRN_OK) return status;
   const trn_expr **exprs = TRN_NEW_N(t->arena, const trn_expr *, count);
   if (!exprs) return trn__no_memory(error);

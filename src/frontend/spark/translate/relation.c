@@ -157,8 +157,24 @@ static trn_status input_limit(spark_translator *t, const Spark__Connect__Relatio
   return limit(t, out, skip, fetch, error);
 }
 
+/* randomSplit takes several samples of the same rows, which must come in the same order each time. */
+static trn_status local_order(spark_translator *t, spark_relation *relation, trn_error **error) {
+  const spark_scope *scope = relation->scope;
+  const trn_expr **keys = TRN_NEW_N(t->arena, const trn_expr *, scope->count);
+  trn_sort_flags *flags = TRN_NEW_N(t->arena, trn_sort_flags, scope->count);
+  size_t count = 0;
+  if (!keys || !flags) return trn__no_memory(error);
+  for (uint32_t i = 0; i < scope->count; i++) {
+    if (scope->columns[i].hidden || !spark__is_orderable(scope->columns[i].expr->type)) continue;
+    flags[count] = (trn_sort_flags){.nulls_first = true};
+    keys[count++] = scope->columns[i].expr;
+  }
+  return count ? spark__sort_by(t, relation, keys, flags, count, false, error) : TRN_OK;
+}
+
 static trn_status sample(spark_translator *t, const Spark__Connect__Sample *node, spark_relation *out, trn_error **error) {
   trn_status status = spark__relation(t, node->input, out, error);
+  if (status == TRN_OK && node->deterministic_order) status = local_order(t, out, error);
   if (status != TRN_OK) return status;
   trn_rel *rel = trn__rel_create(t->arena, TRN_REL_SAMPLE, &out->rel, 1, NULL, 0, out->rel->columns, out->rel->column_count);
   if (!rel) return trn__no_memory(error);

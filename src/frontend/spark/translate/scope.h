@@ -117,6 +117,7 @@ typedef struct spark_state {
   uint64_t clock;
   uint32_t relations;             /* translated so far */
   unsigned view_depth;
+  bool has_generators;            /* some call was one: where they may not stand is checked */
   bool foreign_positions;         /* positions refer to another text than t->sql: drop them */
   const Spark__Connect__SQL *parameters; /* what :name and ? mean */
 } spark_state;
@@ -253,8 +254,9 @@ trn_status spark__output_scope(spark_translator *t, const spark_value *values, s
 /* The PROJECT that makes scope's columns from exprs[i]; the same relation when all are columns of it. */
 trn_status spark__project_to(spark_translator *t, const trn_rel *input, const trn_expr *const *exprs,
                              const spark_scope *scope, const trn_rel **out, trn_error **error);
+/* Items of lateral aliases move with what they stand for. */
 trn_status spark__expand_generators(spark_translator *t, spark_relation *input, spark_value **values, size_t *count,
-                                    trn_error **error);
+                                    const spark_context *context, trn_error **error);
 /* SORT of the relation by keys that are resolved. */
 trn_status spark__sort_by(spark_translator *t, spark_relation *relation, const trn_expr **keys, const trn_sort_flags *flags,
                           size_t count, bool is_global, trn_error **error);
