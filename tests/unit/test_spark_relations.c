@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cjson/cJSON.h>
 #include <cmocka.h>
@@ -448,6 +449,102 @@ static void a_view_of_itself_ends(void **state) {
   assert_true(spark__catalog_drop_view(plans.catalog, "loop", false));
 }
 
+/* ---- sources ---- */
+static msg_rel *read_files(const char *format, const char *path, const char *schema, const char *key, const char *value) {
+  Spark__Connect__Read *read = MSG_NEW(arena, Spark__Connect__Read, SPARK__CONNECT__READ__INIT);
+  Spark__Connect__Read__DataSource *source =
+      MSG_NEW(arena, Spark__Connect__Read__DataSource, SPARK__CONNECT__READ__DATA_SOURCE__INIT);
+  Spark__Connect__Read__DataSource__OptionsEntry *entry = MSG_NEW(arena, Spark__Connect__Read__DataSource__OptionsEntry,
+                                                                  SPARK__CONNECT__READ__DATA_SOURCE__OPTIONS_ENTRY__INIT);
+  read->read_type_case = SPARK__CONNECT__READ__READ_TYPE_DATA_SOURCE;
+  read->data_source = source;
+  source->_format_case = SPARK__CONNECT__READ__DATA_SOURCE___FORMAT_FORMAT;
+  source->format = (char *)format;
+  source->n_paths = 1;
+  source->paths = msg_copy(arena, &path, sizeof path);
+  source->_schema_case = SPARK__CONNECT__READ__DATA_SOURCE___SCHEMA_SCHEMA;
+  source->schema = (char *)schema;
+  entry->key = (char *)key;
+  entry->value = (char *)value;
+  source->n_options = key ? 1 : 0;
+  source->options = msg_copy(arena, &entry, sizeof entry);
+  return msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_READ, read, 0);
+}
+
+static void files_are_shown_as_spark_shows_them(void **state) {
+  (void)state;
+  assert_true(plans_table(&plans, "files", "b BIGINT NOT NULL, a STRING"));
+  check_relation("parquet: all nullable", read_files("PARQUET", "/data/files", "", NULL, NULL), "b bigint, a string");
+  check_relation("json: by name", read_files("json", "/data/files", "", NULL, NULL), "a string, b bigint");
+  check_relation("csv: numbered", read_files("csv", "/data/files", "", "inferSchema", "true"), "_c0 bigint, _c1 string");
+  check_relation("csv: named", read_files("csv", "/data/files", "", "header", "true"), "b bigint, a string"); /* the fake infers */
+  check_relation("no such file", read_files("parquet", "/data/none", "", NULL, NULL), "!PATH_NOT_FOUND path=/data/none");
+  check_relation("no such format", read_files("nope", "/data/files", "", NULL, NULL), "!DATA_SOURCE_NOT_FOUND provider=nope");
+  check_relation("orc", read_files("orc", "/data/files", "", NULL, NULL), "!Reading the format orc is not supported yet.");
+  check_relation("separators of two bytes", read_files("csv", "/data/files", "", "sep", "||"),
+                 "!The value '||' of the option sep is not supported yet.");
+  check_sql("select a from parquet.`/data/files`", "a string");
+}
+
+/* The plan's only source; the plan keeps it. */
+static trn_source *source_of(const trn_plan *plan) {
+  const trn_rel *rel = plan->root;
+  while (rel->input_count) rel = rel->inputs[0];
+  assert_int_equal(rel->kind, TRN_REL_SCAN);
+  return rel->u.scan.source;
+}
+
+static void write_file(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  fclose(file);
+}
+
+static void sources_are_opened_again_only_when_files_change(void **state) {
+  (void)state;
+  char folder[] = "/tmp/trunnion-sources-XXXXXX", file[100];
+  const trn_type *type = NULL;
+  struct ArrowSchema schema;
+  assert_non_null(mkdtemp(folder));
+  snprintf(file, sizeof file, "%s/part-0.parquet", folder);
+  write_file(file, "one");
+  assert_int_equal(spark__schema_from_text(arena, "a INT", 5, &type, NULL), TRN_OK);
+  assert_int_equal(trn__type_export(type, "", false, NULL, NULL, &schema), TRN_OK);
+  assert_int_equal(trn__scripted_add_table(plans.control, folder, &schema, NULL, 0), TRN_OK);
+  schema.release(&schema);
+  msg_rel *read = read_files("parquet", folder, "", NULL, NULL), *view = read_files("parquet", "/data/files", "", NULL, NULL);
+  trn_plan *held[5] = {NULL};
+  for (int i = 0; i < 4; i++) {
+    if (i == 2) write_file(file, "another");
+    assert_int_equal(plans_relation(&plans, read, &held[i], NULL), TRN_OK);
+  }
+  assert_ptr_equal(source_of(held[1]), source_of(held[0]));
+  assert_ptr_not_equal(source_of(held[2]), source_of(held[0]));
+  assert_ptr_equal(source_of(held[3]), source_of(held[2]));
+  assert_int_equal(plans_relation(&plans, view, &held[4], NULL), TRN_OK); /* no file that can be watched: opened each time */
+  trn_plan *again = NULL;
+  assert_int_equal(plans_relation(&plans, view, &again, NULL), TRN_OK);
+  assert_ptr_not_equal(source_of(again), source_of(held[4]));
+  trn_plan_unref(again);
+  for (int i = 0; i < 5; i++) trn_plan_unref(held[i]);
+  unlink(file);
+  rmdir(folder);
+}
+
+static void local_relations_without_rows_have_their_schema(void **state) {
+  (void)state;
+  Spark__Connect__LocalRelation local;
+  spark__connect__local_relation__init(&local);
+  msg_rel *relation = msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_LOCAL_RELATION, &local, 1);
+  check_relation("nothing", relation, "!CONNECT_INVALID_PLAN.SCHEMA_REQUIRED_FOR_LOCAL_RELATION");
+  local._schema_case = SPARK__CONNECT__LOCAL_RELATION___SCHEMA_SCHEMA;
+  local.schema = "a INT NOT NULL, b STRUCT<x: DATE>";
+  check_relation("DDL", relation, "a int!, b struct<x:date>");
+  local.schema = "{\"type\":\"struct\",\"fields\":[{\"name\":\"i\",\"type\":\"long\",\"nullable\":false,\"metadata\":{}}]}";
+  check_relation("JSON", relation, "i bigint!");
+}
+
 /* ---- size ---- */
 static void on_big_stack(void *argument) {
   void (*run)(void) = *(void (**)(void))argument;
@@ -654,6 +751,9 @@ int main(void) {
       cmocka_unit_test(subqueries_of_dataframes_go_by_plan_id),
       cmocka_unit_test(views_are_resolved_where_they_are_used),
       cmocka_unit_test(a_view_of_itself_ends),
+      cmocka_unit_test(files_are_shown_as_spark_shows_them),
+      cmocka_unit_test(sources_are_opened_again_only_when_files_change),
+      cmocka_unit_test(local_relations_without_rows_have_their_schema),
       cmocka_unit_test(long_chains_and_deep_relations_work),
       cmocka_unit_test(wide_plans_cost_linear_memory),
       cmocka_unit_test(tpch_queries_translate),
