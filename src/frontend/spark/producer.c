@@ -278,9 +278,7 @@ static trn_status start(spark_execution *execution, trn_error **error) {
 trn_status spark__execution_run(spark_execution *execution, trn_plan *plan, trn_error **error) {
   execution->plan = plan;
   trn_status status = append_schema(execution, plan->fields, plan->field_count);
-  if (status) return trn__no_memory(error);
-  spark__execution_pump(execution); /* the schema is on its way while the backend plans */
-  return start(execution, error);
+  return status ? trn__no_memory(error) : start(execution, error);
 }
 
 trn_status spark__execution_answer(spark_execution *execution, const spark_table *table, trn_error **error) {

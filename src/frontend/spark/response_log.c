@@ -105,7 +105,7 @@ static size_t response_bytes(const spark_response *response) {
 }
 
 /* Sends it; every slice holds a reference until the host has written it. */
-static trn_send_result response_send(spark_response *response, trn_call *call) {
+static trn_send_result response_send(spark_response *response, trn_call *call, unsigned flags) {
   enum { SLICES_MAX = 64 };
   size_t count = 1 + (response->batch ? response->batch->slice_count : 0);
   trn_slice few[SLICES_MAX], *slices = count <= SLICES_MAX ? few : malloc(count * sizeof *slices);
@@ -128,7 +128,7 @@ static trn_send_result response_send(spark_response *response, trn_call *call) {
     left -= size;
   }
   atomic_fetch_add_explicit(&response->refs, (unsigned)used, memory_order_relaxed);
-  trn_send_result result = trn_call_send(call, slices, used, 0);
+  trn_send_result result = trn_call_send(call, slices, used, flags);
   if (slices != few) free(slices);
   return result;
 }
@@ -365,8 +365,9 @@ static void finish_call(spark_execution *execution, spark_rpc *rpc) {
 /* locks: mutex held, released while sending. One step; false: nothing to do now. */
 static bool pump_step(spark_execution *execution) {
   spark_rpc *rpc = execution->consumer;
-  if (!rpc || execution->is_full) return false;
   spark_response *response = execution->unsent;
+  /* A finish needs no room: it goes behind what is queued. */
+  if (!rpc || (execution->is_full && (response || !is_over(execution)))) return false;
   bool cut = execution->is_reattachable &&
              (execution->sent_bytes >= LOG_STREAM_BYTES_MAX ||
               trn__now_ns() - execution->attached_ns >= (int64_t)LOG_STREAM_NS_MAX * 1000000000);
@@ -394,9 +395,11 @@ static bool pump_step(spark_execution *execution) {
   execution->retained_bytes += response_bytes(response);
   execution->sent_bytes += response_bytes(response);
   execution->sent_ns = trn__now_ns();
+  /* What follows at once shares packets with it. */
+  unsigned flags = execution->unsent || is_over(execution) ? TRN_SEND_MORE : 0;
   spark__rpc_ref(rpc);
   pthread_mutex_unlock(&execution->mutex);
-  trn_send_result result = response_send(response, rpc->call);
+  trn_send_result result = response_send(response, rpc->call, flags);
   pthread_mutex_lock(&execution->mutex);
   /* on_writable may have come already: then there is room again. */
   if (result == TRN_SEND_FULL && execution->consumer == rpc && writable == atomic_load(&rpc->writable))
