@@ -96,6 +96,8 @@ trn_status spark__extract_value(spark_translator *t, const spark_value *child, c
       if (!text) return trn__no_memory(error);
       return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_FIELD_TYPE", position, "extraction", text, NULL);
     }
+    if (of_structs && !spark__function_find("get_array_struct_fields", 23))
+      return spark__unimplemented(t, position, error, "A field of the structs in an array (%s.%s)", base, field);
     if (of_structs) status = spark__call_by_name(t, "get_array_struct_fields", pair, 2, position, out, error);
     else status = struct_field(t, child->expr, field, position, &out->expr, error);
     out->name = trn__arena_printf(t->arena, "%s.%s", base, field);

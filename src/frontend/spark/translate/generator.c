@@ -149,7 +149,7 @@ static trn_status refuse_nested(spark_translator *t, const spark_value *values, 
   return TRN_OK;
 }
 
-trn_status spark__expand_generators(spark_translator *t, spark_relation *input, spark_value **values, size_t *count,
+trn_status spark__expand_generators(spark_translator *t, spark_relation *input, const spark_value **values, size_t *count,
                                     const spark_context *context, trn_error **error) {
   size_t at = SIZE_MAX;
   if (!spark__state(t)->has_generators) return TRN_OK;

@@ -10,12 +10,12 @@ void spark__context_begin(spark_translator *t, spark_context *context, const spa
 
 void spark__context_end(spark_translator *t, spark_context *context) { spark__state(t)->context = context->outer; }
 
-trn_status spark__output_scope(spark_translator *t, const spark_value *values, size_t count, spark_scope **out,
-                               trn_error **error) {
+trn_status spark__output_scope(spark_translator *t, const spark_value *values, const trn_expr *const *exprs, size_t count,
+                               spark_scope **out, trn_error **error) {
   spark_column *columns = TRN_NEW_N(t->arena, spark_column, count);
   if (!columns) return trn__no_memory(error);
   for (size_t i = 0; i < count; i++) {
-    const trn_expr *expr = values[i].expr;
+    const trn_expr *expr = exprs ? exprs[i] : values[i].expr;
     /* An alias makes a column of its own, as in Spark: df["a"] does not mean what df.select(df.a.alias("b")) gives. */
     if (expr->kind != TRN_EXPR_COLUMN || values[i].is_alias) expr = spark__column_expr(t, expr->type, expr->nullable);
     if (!expr) return trn__no_memory(error);
@@ -196,12 +196,12 @@ static trn_status refuse_lateral_windows(spark_translator *t, const spark_contex
   return status;
 }
 
+/* Values are many and large in wide plans: they are not copied here. */
 trn_status spark__project(spark_translator *t, const spark_relation *input, const spark_value *given, size_t count,
                           const spark_context *context, spark_relation *out, trn_error **error) {
   spark_relation below = *input;
-  spark_value *values = TRN_NEW_N(t->arena, spark_value, count);
-  if (!values) return trn__no_memory(error);
-  if (count) memcpy(values, given, count * sizeof *values);
+  const spark_value *values = given;
+  spark_scope *scope = NULL;
   trn_status status = spark__expand_generators(t, &below, &values, &count, context, error);
   if (status != TRN_OK) return status;
   const trn_expr **exprs = TRN_NEW_N(t->arena, const trn_expr *, count);
@@ -212,10 +212,7 @@ trn_status spark__project(spark_translator *t, const spark_relation *input, cons
   }
   if (status == TRN_OK) status = spark__lift_windows(t, &below.rel, exprs, count, error);
   if (status == TRN_OK) status = spark__lateral_relations(t, &below.rel, context, exprs, count, error);
-  if (status != TRN_OK) return status;
-  for (size_t i = 0; i < count; i++) values[i].expr = exprs[i];
-  spark_scope *scope = NULL;
-  status = spark__output_scope(t, values, count, &scope, error);
+  if (status == TRN_OK) status = spark__output_scope(t, values, exprs, count, &scope, error);
   if (status == TRN_OK) status = spark__project_to(t, below.rel, exprs, scope, &out->rel, error);
   if (status != TRN_OK) return status;
   scope->below = input->scope;

@@ -53,8 +53,6 @@ static trn_status with_columns(spark_translator *t, const Spark__Connect__WithCo
                                trn_error **error) {
   spark_relation input;
   spark_context context;
-  spark_value *columns = NULL;
-  size_t visible = 0;
   trn_status status = spark__relation(t, node->input, &input, error);
   if (status == TRN_OK) status = check_alias_names(t, node, error);
   spark_value *added = TRN_NEW_N(t->arena, spark_value, node->n_aliases);
@@ -63,14 +61,15 @@ static trn_status with_columns(spark_translator *t, const Spark__Connect__WithCo
   spark__context_begin(t, &context, input.scope);
   status = alias_values(t, node, added, error);
   spark__context_end(t, &context);
-  if (status == TRN_OK) status = spark__scope_values(t, input.scope, &columns, &visible, error);
+  size_t visible = spark__visible_count(input.scope), count = 0;
   spark_value *values = TRN_NEW_N(t->arena, spark_value, visible + node->n_aliases);
   uint32_t *place = TRN_NEW_N(t->arena, uint32_t, input.scope->count);
   if (status != TRN_OK) return status;
   if (!values || !place) return trn__no_memory(error);
-  for (uint32_t i = 0, at = 0; i < input.scope->count; i++) place[i] = input.scope->columns[i].hidden ? UINT32_MAX : at++;
-  if (visible) memcpy(values, columns, visible * sizeof *values);
-  size_t count = visible;
+  for (uint32_t i = 0; i < input.scope->count; i++) {
+    place[i] = input.scope->columns[i].hidden ? UINT32_MAX : (uint32_t)count;
+    if (!input.scope->columns[i].hidden) spark__column_value(&input.scope->columns[i], input.scope->columns[i].name, &values[count++]);
+  }
   for (size_t i = 0; i < node->n_aliases; i++) {
     bool found = false;
     for (uint32_t k = spark__scope_find(t, input.scope, added[i].name); k != UINT32_MAX;

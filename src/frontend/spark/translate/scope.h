@@ -249,13 +249,14 @@ void spark__context_end(spark_translator *t, spark_context *context);
 trn_status spark__project(spark_translator *t, const spark_relation *input, const spark_value *values, size_t count,
                           const spark_context *context, spark_relation *out, trn_error **error);
 /* What a projection of the values shows: columns[i].expr is values[i] itself when that is an attribute, or a new column. */
-trn_status spark__output_scope(spark_translator *t, const spark_value *values, size_t count, spark_scope **out,
-                               trn_error **error);
+/* exprs: instead of the values' own, or NULL. */
+trn_status spark__output_scope(spark_translator *t, const spark_value *values, const trn_expr *const *exprs, size_t count,
+                               spark_scope **out, trn_error **error);
 /* The PROJECT that makes scope's columns from exprs[i]; the same relation when all are columns of it. */
 trn_status spark__project_to(spark_translator *t, const trn_rel *input, const trn_expr *const *exprs,
                              const spark_scope *scope, const trn_rel **out, trn_error **error);
 /* Items of lateral aliases move with what they stand for. */
-trn_status spark__expand_generators(spark_translator *t, spark_relation *input, spark_value **values, size_t *count,
+trn_status spark__expand_generators(spark_translator *t, spark_relation *input, const spark_value **values, size_t *count,
                                     const spark_context *context, trn_error **error);
 /* SORT of the relation by keys that are resolved. */
 trn_status spark__sort_by(spark_translator *t, spark_relation *relation, const trn_expr **keys, const trn_sort_flags *flags,

@@ -219,7 +219,7 @@ static trn_status with_aggregation(selection *s, spark_relation *out, trn_error 
     status = spark__aggregation_lift(t, &s->aggregation, s->values[i].expr, &s->values[i].expr, error);
   for (uint32_t i = 0; i < s->context.lateral_count; i++)
     s->context.laterals[i].value = s->values[s->context.laterals[i].item].expr;
-  if (status == TRN_OK) status = spark__output_scope(t, s->values, s->count, &s->output, error);
+  if (status == TRN_OK) status = spark__output_scope(t, s->values, NULL, s->count, &s->output, error);
   if (status != TRN_OK) return status;
   s->aggregation.output = s->output;
   if (s->select && s->select->having) status = condition(s, s->select->having, true, &having, error);
@@ -245,7 +245,7 @@ static trn_status without_aggregation(selection *s, spark_relation *out, trn_err
   const trn_expr *qualify = NULL;
   trn_status status = TRN_OK;
   if (s->select && s->select->qualify) {
-    status = spark__output_scope(t, s->values, s->count, &s->output, error);
+    status = spark__output_scope(t, s->values, NULL, s->count, &s->output, error);
     if (status == TRN_OK) status = condition(s, s->select->qualify, false, &qualify, error);
   }
   if (status == TRN_OK) status = spark__finish_select(t, &s->input, s->values, s->count, &s->context, qualify, s->output, out, error);
