@@ -168,26 +168,86 @@ static row_result remainder_row(const fn_call *call, fn_i128 x, fn_i128 y) {
   return r;
 }
 
+static trn_status slow_row(fn_call *call, int64_t row, row_result (*compute)(const fn_call *, fn_i128, fn_i128), fn_i128 x,
+                           fn_i128 y, fn_i128 *out) {
+  row_result r = compute(call, x, y);
+  *out = r.value;
+  if (!r.by_zero && !r.overflow)
+    return TRN_OK;
+  if (fn__mode(call) == FN_ANSI)
+    return r.by_zero                          ? fn__raise_zero(call, fn__what(call) == FN_REMAINDER || fn__what(call) == FN_PMOD)
+           : call->out.type.kind == FN_INT64 ? fn__raise_decimal_range(&call->report, r.value, 0, FN_DIGITS_MAX, 0)
+                                              : raise_wide(call, r.exact, r.exact_scale);
+  fn__set_null(&call->out, row);
+  *out = 0;
+  return TRN_OK;
+}
+
+/* ---- types that may overflow, values that do not: both fit in 64 bits, so products are below 2^126 < 10^38 ---- */
+static inline bool is_narrow(fn_i128 value) { return value == (int64_t)value; }
+
+static inline bool quick_multiply(fn_i128 x, fn_i128 y, int drop, fn_i128 *out) {
+  if (!is_narrow(x) || !is_narrow(y))
+    return false;
+  fn_i128 product = (fn_i128)(int64_t)x * (int64_t)y;
+  *out = drop ? fn__round_down_digits(product, drop) : product;
+  return true;
+}
+
+/* Only results of 38 digits are not proven, and those hold any product. */
+static trn_status multiply_quick(fn_call *call) {
+  const fn_column *a = &call->columns[0], *b = &call->columns[1];
+  int drop = a->type.scale + b->type.scale - call->out.type.scale;
+  for (int64_t row = 0; row < call->rows; row++) {
+    fn_i128 value = 0, x = fn__get_decimal(a, row), y = fn__get_decimal(b, row);
+    if (!quick_multiply(x, y, drop, &value) && !fn__row_is_null(&call->out, row)) {
+      trn_status status = slow_row(call, row, multiply_row, x, y, &value);
+      if (status != TRN_OK)
+        return status;
+    }
+    fn__store_decimal(call->out.data, row, value);
+  }
+  return TRN_OK;
+}
+
+static trn_status add_quick(fn_call *call) {
+  const fn_column *a = &call->columns[0], *b = &call->columns[1];
+  int scale = a->type.scale > b->type.scale ? a->type.scale : b->type.scale, drop = scale - call->out.type.scale;
+  int up_a = scale - a->type.scale, up_b = scale - b->type.scale;
+  bool small = up_a <= 18 && up_b <= 18, minus = fn__what(call) == FN_SUBTRACT;
+  int64_t factor_a = small ? (int64_t)fn__pow10[up_a] : 0, factor_b = small ? (int64_t)fn__pow10[up_b] : 0;
+  for (int64_t row = 0; row < call->rows; row++) {
+    fn_i128 value = 0, x = fn__get_decimal(a, row), y = fn__get_decimal(b, row);
+    bool quick = small && is_narrow(x) && is_narrow(y);
+    if (quick) { /* below 2^124 each */
+      fn_i128 left = (fn_i128)(int64_t)x * factor_a, right = (fn_i128)(int64_t)y * factor_b;
+      value = fn__round_down_digits(minus ? left - right : left + right, drop);
+      quick = fn__fits(value, FN_DIGITS_MAX);
+    }
+    if (!quick && !fn__row_is_null(&call->out, row)) {
+      trn_status status = slow_row(call, row, add_row, x, y, &value);
+      if (status != TRN_OK)
+        return status;
+    }
+    fn__store_decimal(call->out.data, row, value);
+  }
+  return TRN_OK;
+}
+
 static trn_status each_row(fn_call *call, row_result (*compute)(const fn_call *, fn_i128, fn_i128)) {
   const fn_column *a = &call->columns[0], *b = &call->columns[1];
   bool whole = call->out.type.kind == FN_INT64;
   for (int64_t row = 0; row < call->rows; row++) {
-    row_result r = {0};
-    bool null = fn__row_is_null(&call->out, row);
-    if (!null)
-      r = compute(call, fn__get_decimal(a, row), fn__get_decimal(b, row));
-    if ((r.by_zero || r.overflow) && fn__mode(call) == FN_ANSI)
-      return r.by_zero ? fn__raise_zero(call, fn__what(call) == FN_REMAINDER || fn__what(call) == FN_PMOD)
-             : whole   ? fn__raise_decimal_range(&call->report, r.value, 0, FN_DIGITS_MAX, 0)
-                       : raise_wide(call, r.exact, r.exact_scale);
-    if (r.by_zero || r.overflow) {
-      fn__set_null(&call->out, row);
-      r.value = 0;
-    }
+    fn_i128 value = 0;
+    trn_status status = TRN_OK;
+    if (!fn__row_is_null(&call->out, row))
+      status = slow_row(call, row, compute, fn__get_decimal(a, row), fn__get_decimal(b, row), &value);
+    if (status != TRN_OK)
+      return status;
     if (whole)
-      ((int64_t *)call->out.data)[row] = (int64_t)(uint64_t)(fn_u128)r.value;
+      ((int64_t *)call->out.data)[row] = (int64_t)(uint64_t)(fn_u128)value;
     else
-      fn__store_decimal(call->out.data, row, r.value);
+      fn__store_decimal(call->out.data, row, value);
   }
   return TRN_OK;
 }
@@ -198,7 +258,7 @@ trn_status fn__decimal_arithmetic(fn_call *call) {
   int up_a = scale - a->scale, up_b = scale - b->scale;
   if (what == FN_MULTIPLY) {
     if (a->precision + b->precision + 1 > FN_DIGITS_MAX)
-      return each_row(call, multiply_row);
+      return multiply_quick(call);
     multiply_proven(call, a->precision <= 18 && b->precision <= 18);
     return TRN_OK;
   }
@@ -207,7 +267,7 @@ trn_status fn__decimal_arithmetic(fn_call *call) {
   if (what > FN_DIVIDE)
     return each_row(call, remainder_row);
   if (call->out.type.scale != scale || a->precision + up_a >= FN_DIGITS_MAX || b->precision + up_b >= FN_DIGITS_MAX)
-    return each_row(call, add_row);
+    return add_quick(call);
   add_proven(call, fn__pow10[up_a], fn__pow10[up_b], a->precision + up_a <= 17 && b->precision + up_b <= 17);
   return TRN_OK;
 }

@@ -460,7 +460,7 @@ void fn__append(fn_builder *builder, const void *data, size_t size) {
   builder->size += size;
 }
 
-void fn__push(fn_builder *builder, const void *data, size_t size) {
+void fn__push_slow(fn_builder *builder, const void *data, size_t size) {
   fn__append(builder, data, size);
   fn__push_end(builder, 0);
 }

@@ -2,6 +2,7 @@
  * write. A builder remembers its first failure, so kernels check once, at the end. */
 #ifndef TRN_FUNCTIONS_ARRAY_H
 #define TRN_FUNCTIONS_ARRAY_H
+#include <string.h>
 #include <trunnion/function.h>
 
 typedef enum fn_kind {
@@ -127,7 +128,17 @@ static inline void fn__set_bool(fn_builder *builder, int64_t row, bool value) {
   *byte = (uint8_t)((*byte & ~(1u << (row & 7))) | ((unsigned)value << (row & 7)));
 }
 /* Text results are made in row order: each row is pushed once (fn__push_null: the row's validity is cleared too). */
-void fn__push(fn_builder *builder, const void *data, size_t size);
+void fn__push_slow(fn_builder *builder, const void *data, size_t size);
+static inline void fn__push(fn_builder *builder, const void *data, size_t size) {
+  if (size > builder->capacity - builder->size || builder->status != TRN_OK || builder->capacity > INT32_MAX) {
+    fn__push_slow(builder, data, size);
+    return;
+  }
+  if (size)
+    memcpy(builder->bytes + builder->size, data, size);
+  builder->size += size;
+  ((int32_t *)builder->data)[++builder->next] = (int32_t)builder->size;
+}
 void fn__push_null(fn_builder *builder);
 /* Room for `size` more bytes at the end of the row being made, or NULL; fn__push_end ends the row after `size` of them. */
 char *fn__reserve(fn_builder *builder, size_t size);

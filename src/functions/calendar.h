@@ -25,7 +25,15 @@ static inline int64_t fn__days(int64_t year, int month, int day) {
   return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
+/* Neri and Schneider's 32-bit arithmetic, for years up to some million; the rest by the plain way. */
 static inline fn_date fn__date(int64_t days) {
+  if (days > -11000000 && days < 1000000000) {
+    uint32_t n = 4 * (uint32_t)(days + 719468 + 82 * 146097) + 3, century = n / 146097, of_century = n % 146097 | 3;
+    uint64_t product = (uint64_t)2939745 * of_century;
+    uint32_t year = (uint32_t)(product >> 32), of_year = (uint32_t)product / 2939745 / 4, m = 2141 * of_year + 197913;
+    bool next = of_year >= 306; /* January and February belong to the year that starts in March before */
+    return (fn_date){(int64_t)(100 * century + year + next) - 82 * 400, (int)(m >> 16) - (next ? 12 : 0), (int)((m & 0xffff) / 2141) + 1};
+  }
   days += 719468;
   int64_t era = fn__floor_div(days, 146097), of_era = days - era * 146097;
   int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;

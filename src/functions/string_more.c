@@ -179,10 +179,58 @@ static bool like_matches(fn_text text, const like_step *steps, size_t count, boo
   return step == count;
 }
 
+/* ---- patterns of plain pieces between %: found one after the other by their bytes ---- */
+#define PIECES_MAX 16
+typedef struct pieces {
+  fn_text piece[PIECES_MAX];
+  size_t count; /* 0: not that kind of pattern */
+} pieces;
+
+static void cut_pieces(fn_text pattern, fn_text escape, pieces *out) {
+  size_t start = 0;
+  out->count = 0;
+  for (size_t i = 0; i <= pattern.size; i++) {
+    if (i < pattern.size && (pattern.data[i] == '_' || (escape.size == 1 && pattern.data[i] == escape.data[0]) || escape.size > 1)) {
+      out->count = 0;
+      return;
+    }
+    if (i < pattern.size && pattern.data[i] != '%')
+      continue;
+    if (out->count == PIECES_MAX) {
+      out->count = 0;
+      return;
+    }
+    out->piece[out->count++] = (fn_text){pattern.data + start, i - start};
+    start = i + 1;
+  }
+}
+
+/* The first piece starts the text, the last ends it. */
+static bool pieces_match(fn_text text, const pieces *p) {
+  const fn_text *first = &p->piece[0], *last = &p->piece[p->count - 1];
+  if (text.size < first->size || memcmp(text.data, first->data, first->size) != 0)
+    return false;
+  if (p->count == 1)
+    return text.size == first->size;
+  text.data += first->size, text.size -= first->size;
+  if (text.size < last->size || memcmp(text.data + text.size - last->size, last->data, last->size) != 0)
+    return false;
+  text.size -= last->size;
+  for (size_t i = 1; i + 1 < p->count; i++) {
+    const char *found = p->piece[i].size ? memmem(text.data, text.size, p->piece[i].data, p->piece[i].size) : text.data;
+    if (!found)
+      return false;
+    text.size -= (size_t)(found - text.data) + p->piece[i].size;
+    text.data = found + p->piece[i].size;
+  }
+  return true;
+}
+
 static trn_status like(fn_call *call) {
   bool ignore_case = call->function->op;
   like_step *steps = malloc(LIKE_STEPS_MAX * sizeof *steps);
   size_t count = 0, size;
+  pieces plain = {.count = 0};
   fn_text compiled = {NULL, 0};
   trn_status status = steps ? TRN_OK : fn__raise_out_of_memory(&call->report);
   for (int64_t row = 0; row < call->rows && status == TRN_OK; row++) {
@@ -192,8 +240,13 @@ static trn_status like(fn_call *call) {
     if (pattern.data != compiled.data || pattern.size != compiled.size) {
       status = compile_like(call, pattern, escape.size ? fn__char_decode(escape, &size) : ANY_ONE, ignore_case, steps, &count);
       compiled = pattern;
+      plain.count = 0;
+      if (!ignore_case)
+        cut_pieces(pattern, escape, &plain);
     }
-    if (status == TRN_OK)
+    if (plain.count)
+      fn__set_bool(&call->out, row, pieces_match(text_at(call, 0, row), &plain));
+    else if (status == TRN_OK)
       fn__set_bool(&call->out, row, like_matches(text_at(call, 0, row), steps, count, ignore_case));
   }
   free(steps);

@@ -353,13 +353,27 @@ bool fn__text_equal(fn_text text, const char *literal) {
 
 #define PARSE_DIGITS 800 /* more than any double needs to be rounded right */
 /* Digits without a point and an exponent, for strtod: libc's radix point depends on the process's locale. */
-static bool normal_number(fn_text text, char *out) {
+typedef struct parsed_number {
+  uint64_t whole; /* the digits, when there are at most 15 of them */
+  int digits;     /* that count */
+  int64_t exponent;
+  bool negative;
+  char text[PARSE_DIGITS + 40];
+} parsed_number;
+
+static bool normal_number(fn_text text, parsed_number *out) {
+  char *digits = out->text;
+  out->whole = 0;
+  out->digits = 0;
+  out->negative = false;
   size_t at = 0, used = 0;
   int64_t exponent = 0, scale = 0;
   bool any = false, point = false, sticky = false;
   if (at < text.size && (text.data[at] == '+' || text.data[at] == '-'))
-    if (text.data[at++] == '-')
-      out[used++] = '-';
+    if (text.data[at++] == '-') {
+      out->negative = true;
+      digits[used++] = '-';
+    }
   for (; at < text.size; at++) {
     char c = text.data[at];
     if (c == '.' && !point) {
@@ -370,8 +384,12 @@ static bool normal_number(fn_text text, char *out) {
       break;
     any = true;
     if (used < PARSE_DIGITS) {
-      out[used++] = c;
+      digits[used++] = c;
       scale -= point;
+      if (out->digits < 16) {
+        out->whole = out->whole * 10 + (uint64_t)(c - '0');
+        out->digits += out->whole != 0;
+      }
     } else {
       sticky |= c != '0';
       scale += !point;
@@ -380,17 +398,17 @@ static bool normal_number(fn_text text, char *out) {
   if (!any)
     return false;
   if (sticky)
-    out[used - 1] = out[used - 1] == '0' ? '1' : out[used - 1];
+    digits[used - 1] = digits[used - 1] == '0' ? '1' : digits[used - 1];
   if (at < text.size && (text.data[at] == 'e' || text.data[at] == 'E')) {
-    bool down = false, digits_seen = false;
+    bool down = false, has_exponent = false;
     at++;
     if (at < text.size && (text.data[at] == '+' || text.data[at] == '-'))
       down = text.data[at++] == '-';
     for (; at < text.size && text.data[at] >= '0' && text.data[at] <= '9'; at++) {
-      digits_seen = true;
+      has_exponent = true;
       exponent = exponent > 100000000 ? exponent : exponent * 10 + (text.data[at] - '0');
     }
-    if (!digits_seen)
+    if (!has_exponent)
       return false;
     exponent = down ? -exponent : exponent;
   }
@@ -398,7 +416,9 @@ static bool normal_number(fn_text text, char *out) {
     at++;
   if (at != text.size)
     return false;
-  snprintf(out + used, 32, "e%lld", (long long)(exponent + scale));
+  out->exponent = exponent + scale;
+  digits[used++] = 'e';
+  digits[used + fn__int_print(out->exponent, digits + used)] = 0;
   return true;
 }
 
@@ -416,21 +436,31 @@ static bool special_number(fn_text text, double *out) {
   return false;
 }
 
+/* Few digits and a small power of ten are both exact in a double: one correctly rounded operation. */
+static double number_value(const parsed_number *n) {
+  static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  if (n->digits > 15 || n->exponent > 22 || n->exponent < -22)
+    return strtod(n->text, NULL);
+  double value = n->exponent < 0 ? (double)n->whole / POWERS[-n->exponent] : (double)n->whole * POWERS[n->exponent];
+  return n->negative ? -value : value;
+}
+
 bool fn__double_parse(fn_text text, double *out) {
-  char normal[PARSE_DIGITS + 40];
+  parsed_number number;
   text = fn__trim_all(text);
-  if (!normal_number(text, normal))
+  if (!normal_number(text, &number))
     return special_number(text, out);
-  *out = strtod(normal, NULL);
+  *out = number_value(&number);
   return true;
 }
 
 bool fn__float_parse(fn_text text, float *out) {
-  char normal[PARSE_DIGITS + 40];
+  parsed_number number;
   double special;
   text = fn__trim_all(text);
-  if (normal_number(text, normal)) {
-    *out = strtof(normal, NULL);
+  if (normal_number(text, &number)) {
+    *out = strtof(number.text, NULL);
     return true;
   }
   if (!special_number(text, &special))
