@@ -169,6 +169,7 @@ static bool split(trn_vec *out, const trn_expr *expr) {
 
 typedef struct pulled {
   const trn_rel *rel;
+  const trn_column *columns; /* the subquery's own, wherever they are among rel's now */
   trn_vec preds; /* of trn_expr: inner columns as COLUMN (all of rel's columns), the others as OUTER */
   /* What the columns of the original relation are when no row of the outer key exists: only below a global aggregate, which
    * has a row even then. One per column of the original relation; NULL: no such promise. */
@@ -477,15 +478,15 @@ static bool is_global_aggregate(const trn_rel *rel) {
 }
 
 /* value = column, for all columns of an IN; with `or_null`, also true when either side is null. */
-static trn_status in_condition(dec *d, const trn_expr *in, const trn_rel *rel, bool or_null, const trn_expr **condition) {
+static trn_status in_condition(dec *d, const trn_expr *in, const pulled *p, bool or_null, const trn_expr **condition) {
   for (uint32_t i = 0; i < in->arg_count; i++) {
-    const trn_expr *value = in->args[i], *column = trn__expr_column(d->arena, &rel->columns[i]);
+    const trn_expr *value = in->args[i], *column = trn__expr_column(d->arena, &p->columns[i]);
     const trn_expr *test = column ? call2(d, "=", value, column) : NULL;
     if (test && or_null && value->nullable) {
       const trn_expr *null = call1(d, "is_null", value);
       test = null ? call2(d, "or", test, null) : NULL;
     }
-    if (test && or_null && rel->columns[i].nullable) {
+    if (test && or_null && p->columns[i].nullable) {
       const trn_expr *null = call1(d, "is_null", column);
       test = null ? call2(d, "or", test, null) : NULL;
     }
@@ -494,9 +495,9 @@ static trn_status in_condition(dec *d, const trn_expr *in, const trn_rel *rel, b
   return TRN_OK;
 }
 
-static bool in_is_nullable(const trn_expr *in, const trn_rel *rel) {
+static bool in_is_nullable(const trn_expr *in, const pulled *p) {
   for (uint32_t i = 0; i < in->arg_count; i++)
-    if (in->args[i]->nullable || rel->columns[i].nullable) return true;
+    if (in->args[i]->nullable || p->columns[i].nullable) return true;
   return false;
 }
 
@@ -505,7 +506,9 @@ static trn_status open_subquery(dec *d, const trn_expr *sub, pulled *p) {
   const trn_rel *rel = sub->u.subquery.rel;
   if (sub->u.subquery.kind == TRN_SUBQUERY_EXISTS) rel = strip_for_exists(rel);
   trn_status status = fix_rel(d, rel, &rel);
-  return status ? status : pull(d, rel, p);
+  if (status) return status;
+  p->columns = rel->columns;
+  return pull(d, rel, p);
 }
 
 /* [NOT] EXISTS / [NOT] IN as a conjunct: a semi or anti join. `negated` includes the subquery's own flag. */
@@ -523,9 +526,9 @@ static trn_status join_predicate(dec *d, const trn_expr *sub, bool negated, cons
   }
   if (!status) status = bind_preds(d, &p, *cur, &condition);
   if (!status && is_in) {
-    bool general = negated && in_is_nullable(sub, p.rel);
+    bool general = negated && in_is_nullable(sub, &p);
     null_aware = general && condition == NULL && sub->arg_count == 1;
-    status = in_condition(d, sub, p.rel, general && !null_aware, &condition);
+    status = in_condition(d, sub, &p, general && !null_aware, &condition);
   }
   if (!status && !condition && !(condition = trn__expr_bool(d->arena, true))) status = no_memory(d);
   if (!status) {
@@ -565,7 +568,7 @@ static trn_status mark_predicate(dec *d, const trn_expr *sub, bool negated, cons
     mark = trn__expr_bool(d->arena, true); /* always one row */
   } else {
     if (!status) status = bind_preds(d, &p, *cur, &condition);
-    if (!status && is_in) status = in_condition(d, sub, p.rel, negated, &condition);
+    if (!status && is_in) status = in_condition(d, sub, &p, negated, &condition);
     if (!status) status = mark_join(d, cur, p.rel, condition, &mark);
   }
   if (!status && mark && negated)
@@ -578,7 +581,7 @@ static trn_status mark_predicate(dec *d, const trn_expr *sub, bool negated, cons
 
 /* One row per key: keys as group keys, single_value over the first column. */
 static trn_status one_row_per_key(dec *d, pulled *p) {
-  trn_column value = p->rel->columns[0];
+  trn_column value = p->columns[0];
   const trn_expr *column = trn__expr_column(d->arena, &value);
   const trn_expr **exprs = TRN_NEW_N(d->arena, const trn_expr *, p->preds.count + 1);
   trn_column *columns = TRN_NEW_N(d->arena, trn_column, p->preds.count + 1);
@@ -603,6 +606,7 @@ static trn_status one_row_per_key(dec *d, pulled *p) {
   memcpy(order + 1, columns, keys * sizeof *order);
   p->rel = project_columns(d, aggregate, order, keys + 1);
   p->empty = NULL, p->one_row = true;
+  p->columns = order;
   return p->rel ? TRN_OK : no_memory(d);
 }
 
@@ -617,7 +621,7 @@ static trn_status join_scalar(dec *d, const trn_expr *sub, const trn_rel **cur, 
   bool global = !status && is_global_aggregate(sub->u.subquery.rel);
   if (!status && !p.one_row && !(global && p.preds.count == 0)) status = one_row_per_key(d, &p);
   /* A correlated subquery that had to be reduced is without its own "no rows" promise: NULL, as SQL has it. */
-  trn_column value = status ? (trn_column){0} : p.rel->columns[0];
+  trn_column value = status ? (trn_column){0} : p.columns[0];
   const trn_expr *empty = !status && p.empty && p.preds.count && !is_null_literal(p.empty[0]) ? p.empty[0] : NULL;
   trn_column marker = {0};
   if (!status && empty) { /* COUNT is 0, not NULL, where nothing matched: a constant tells matched rows */
