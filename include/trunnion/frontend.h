@@ -31,6 +31,7 @@ typedef struct trn_spark_options {
   uint64_t detached_ms;        /**< operations that no client reads are dropped after; default 5 minutes */
   size_t response_log_bytes;   /**< unreleased responses of one operation; default 64 MiB */
   const char *timezone;        /**< default of spark.sql.session.timeZone; "UTC" */
+  uint64_t stream_ms;          /**< a stream that can be resumed is ended after, and the client resumes it; default 2 minutes */
 } trn_spark_options;
 TRN_API trn_status trn_spark_frontend_create(const trn_spark_options *options, trn_frontend **out);
 

@@ -282,6 +282,29 @@ static void a_second_reader_takes_over(void **state) {
   watch_end(&two);
 }
 
+static int set_up_short(void **state) {
+  spark_client *client = malloc(sizeof *client);
+  const trn_spark_options options = {.struct_size = sizeof options, .stream_ms = 300};
+  *state = client;
+  return client_start(client, &options);
+}
+
+static void a_stream_that_is_open_for_long_is_ended_to_be_resumed(void **state) {
+  spark_client *client = *state;
+  const trn_script script = {.is_hanging = true, .hang_at = 1};
+  assert_int_equal(trn__scripted_on(client->scripted, NULL, &script), TRN_OK);
+  test_plan p;
+  responses r = client_execute(client, range_plan(&p, 0, 20000), (execute_options){.operation_id = operation, .reattachable = true});
+  assert_int_equal(r.reply.status, TRN_OK); /* and no result_complete: the client goes on */
+  assert_int_equal(r.count, 2);
+  responses rest = client_reattach(client, operation, r.items[1]->response_id);
+  assert_int_equal(rest.reply.status, TRN_OK);
+  assert_int_equal(rest.count, 0);
+  responses_finish(&rest);
+  responses_finish(&r);
+  assert_true(client_release(client, operation, NULL));
+}
+
 /* ---- the log ---- */
 
 static void a_reader_that_does_not_read_pauses_the_source(void **state) {
@@ -590,6 +613,7 @@ int main(void) {
       TEST(a_used_operation_id_runs_again),
       TEST(reattach_in_an_unknown_session_says_so),
       TEST(a_second_reader_takes_over),
+      cmocka_unit_test_setup_teardown(a_stream_that_is_open_for_long_is_ended_to_be_resumed, set_up_short, tear_down),
       SMALL(a_reader_that_does_not_read_pauses_the_source),
       SMALL(a_reader_that_reads_gets_everything_although_the_log_is_small),
       SMALL(an_operation_nobody_reads_is_abandoned),

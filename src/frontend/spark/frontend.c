@@ -7,6 +7,7 @@
 
 enum {
   SERVICE_CONTROL_THREADS = 2,
+  SERVICE_STREAM_MS = 120000, /* spark.connect.execute.reattachable.senderMaxStreamDuration */
   SERVICE_EXECUTION_SWEEP_MS = 1000, /* heartbeats come every 2 s */
   SERVICE_SESSION_SWEEP_MS_MAX = 30000,
   SERVICE_MESSAGE_BYTES_MAX = 128 << 20 /* spark.connect.grpc.maxInboundMessageSize */
@@ -302,6 +303,7 @@ static trn_status service_create(const trn_spark_options *options, trn_backend *
   service->backend = trn_backend_ref(backend);
   service->session_idle_ms = options->session_idle_ms ? options->session_idle_ms : TRN_SESSION_IDLE_MS;
   service->detached_ms = options->detached_ms ? options->detached_ms : TRN_DETACHED_MS;
+  service->stream_ms = options->stream_ms ? options->stream_ms : SERVICE_STREAM_MS;
   service->response_log_bytes = options->response_log_bytes ? options->response_log_bytes : TRN_RESPONSE_LOG_BYTES;
   service->sessions = trn__map_create();
   service->closed = trn__map_create();

@@ -7,7 +7,6 @@
 #include "frontend/spark/service.h"
 
 enum {
-  LOG_STREAM_NS_MAX = 120,             /* seconds: spark.connect.execute.reattachable.senderMaxStreamDuration */
   LOG_HEARTBEAT_MS = 2000,             /* spark.connect.progress.reportInterval */
   LOG_RETRY_BYTES = 10 << 20,          /* ...reattachable.observerRetryBufferSize: what stays although it was sent */
   LOG_CHUNK_BYTES_MIN = 1024,
@@ -349,6 +348,13 @@ static void seek(spark_execution *execution, uint64_t after) {
   execution->unsent = response;
 }
 
+/* locks: mutex held. Time or size is up: a client that can resume has to do so (proxies drop streams that are open for long). */
+static bool is_cut(const spark_execution *execution, int64_t now_ns) {
+  int64_t stream_ns = (int64_t)execution->session->service->stream_ms * 1000000;
+  return execution->is_reattachable && (execution->sent_bytes >= LOG_STREAM_BYTES_MAX ||
+                                        now_ns - execution->attached_ns >= stream_ns);
+}
+
 static bool is_over(const spark_execution *execution) {
   return execution->state >= SPARK_RUN_SUCCEEDED;
 }
@@ -368,9 +374,7 @@ static bool pump_step(spark_execution *execution) {
   spark_response *response = execution->unsent;
   /* A finish needs no room: it goes behind what is queued. */
   if (!rpc || (execution->is_full && (response || !is_over(execution)))) return false;
-  bool cut = execution->is_reattachable &&
-             (execution->sent_bytes >= LOG_STREAM_BYTES_MAX ||
-              trn__now_ns() - execution->attached_ns >= (int64_t)LOG_STREAM_NS_MAX * 1000000000);
+  bool cut = is_cut(execution, trn__now_ns());
   if (!response || cut) {
     bool over = !response && is_over(execution);
     if (!over && !cut) return false;
@@ -536,8 +540,7 @@ void spark__execution_tick(spark_execution *execution, int64_t now_ns) {
   bool attached = execution->consumer != NULL;
   bool idle = attached && !execution->is_full && now_ns - execution->sent_ns >= (int64_t)LOG_HEARTBEAT_MS * 1000000;
   bool heartbeat = idle && !is_over(execution);
-  bool cut = attached && execution->is_reattachable &&
-             now_ns - execution->attached_ns >= (int64_t)LOG_STREAM_NS_MAX * 1000000000;
+  bool cut = attached && is_cut(execution, now_ns);
   bool abandoned =
       !attached && now_ns - execution->detached_ns >= (int64_t)execution->session->service->detached_ms * 1000000;
   pthread_mutex_unlock(&execution->mutex);

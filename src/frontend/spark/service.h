@@ -89,7 +89,7 @@ struct spark_service {
   trn_backend *backend;
   trn_pool *pool;    /* decodes, translates, plans: ExecutePlan, AnalyzePlan */
   trn_pool *control; /* everything else, and the clock: never behind a plan that takes long */
-  uint64_t session_idle_ms, detached_ms;
+  uint64_t session_idle_ms, detached_ms, stream_ms;
   size_t response_log_bytes;
   char *timezone; /* or NULL */
   pthread_mutex_t mutex;
