@@ -16,7 +16,8 @@
 static spark_plans plans;
 static trn_arena *arena;
 
-static const char T[] = "a INT, b STRING, c DOUBLE, s STRUCT<x: INT, y: STRUCT<z: STRING>>, arr ARRAY<INT>, m MAP<STRING, INT>";
+static const char T[] =
+    "a INT, b STRING, c DOUBLE, s STRUCT<x: INT, y: STRUCT<z: STRING>>, arr ARRAY<INT>, m MAP<STRING, INT>";
 
 static int set_up(void **state) {
   (void)state;
@@ -114,9 +115,11 @@ static void names_are_found_as_spark_finds_them(void **state) {
       {"select nope from u", "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`nope` proposal=`a`, `b`, `d`"},
       {"select bb, b from (select 1 as bbb, 2 as b, 3 as zzzz)",
        "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`bb` proposal=`b`, `bbb`, `zzzz`"},
-      {"select x.nope from u x", "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`x`.`nope` proposal=`x`.`a`, `x`.`b`, `x`.`d`"},
+      {"select x.nope from u x",
+       "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`x`.`nope` proposal=`x`.`a`, `x`.`b`, `x`.`d`"},
       {"select nope", "!UNRESOLVED_COLUMN.WITHOUT_SUGGESTION objectName=`nope`"},
-      {"select u.a from u as x", "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`u`.`a` proposal=`x`.`a`, `x`.`b`, `x`.`d`"},
+      {"select u.a from u as x",
+       "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`u`.`a` proposal=`x`.`a`, `x`.`b`, `x`.`d`"},
       {"select a from t, u", "!AMBIGUOUS_REFERENCE name=`a` referenceNames=[`t`.`a`, `u`.`a`]"},
       {"select a from twice", "!AMBIGUOUS_REFERENCE name=`a` referenceNames=[`twice`.`A`, `twice`.`a`]"},
       {"select x from (select a as x, b as x from u)", "!AMBIGUOUS_REFERENCE name=`x` referenceNames=[`x`, `x`]"},
@@ -145,7 +148,8 @@ static void lateral_aliases_become_projections(void **state) {
   static const sql_case cases[] = {
       {"select a as x, x as y from u", "|project #5 := #4, #6 := #4\n  project #1, #2, #3, #4 := #1\n"
                                        "    scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
-      {"select d as a, a as y from u", "|project #4 := #3, #5 := #1\n  scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
+      {"select d as a, a as y from u",
+       "|project #4 := #3, #5 := #1\n  scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
       {"select 1 as x, 2 as x, x as y from u", "!AMBIGUOUS_LATERAL_COLUMN_ALIAS name=`x` n=2"},
       {"select a as x, sum(x) from u group by a",
        "!UNSUPPORTED_FEATURE.LATERAL_COLUMN_ALIAS_IN_AGGREGATE_FUNC lca=`x` aggFunc=\"\""},
@@ -161,9 +165,8 @@ static void plans_have_the_expected_shape(void **state) {
       {"select a from u where b = 'x' order by d desc limit 3 offset 1",
        "|project #1\n  limit skip 1 fetch 3\n    sort #3 desc\n      filter =(#2, 'x')\n"
        "        scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
-      {"select a > 1 as y from u order by y, b",
-       "|project #4\n  sort #4 asc, #2 asc\n    project #4 := >(#1, 1), #2\n"
-       "      scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
+      {"select a > 1 as y from u order by y, b", "|project #4\n  sort #4 asc, #2 asc\n    project #4 := >(#1, 1), #2\n"
+                                                 "      scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
       {"select distinct a, a from u",
        "|distinct\n  project #1, #4 := #1\n    scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
       {"select x.a from u x join u y on x.a = y.a",
@@ -176,13 +179,16 @@ static void plans_have_the_expected_shape(void **state) {
        "|project #2\n  sort #4 asc, #2 asc\n    aggregate 1 keys #2, #4 := max(#3)\n"
        "      scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
       {"select a from u where a in (select a from t) and not exists (select * from t where t.b = u.b)",
-       "|project #1\n  filter and(in_subquery(#1), not exists_subquery())\n    scan parquet /data/u [#1 int, #2 string, #3 bigint]\n"
-       "      project #4\n        scan parquet /data/t [#4 int, #5 string, #6 double, #7 struct<x:int,y:struct<z:string>>, "
+       "|project #1\n  filter and(in_subquery(#1), not exists_subquery())\n    scan parquet /data/u [#1 int, #2 "
+       "string, #3 bigint]\n"
+       "      project #4\n        scan parquet /data/t [#4 int, #5 string, #6 double, #7 "
+       "struct<x:int,y:struct<z:string>>, "
        "#8 array<int>, #9 map<string,int>]\n"
        "      filter =(#11, outer#2)\n        scan parquet /data/t [#10 int, #11 string, #12 double, #13 "
        "struct<x:int,y:struct<z:string>>, #14 array<int>, #15 map<string,int>]"},
       {"with q as (select a from u) select * from q x, q y where x.a = y.a",
-       "|project #1, #4\n  filter =(#1, #4)\n    join inner\n      @1 scan parquet /data/u [#1 int, #2 string, #3 bigint]\n"
+       "|project #1, #4\n  filter =(#1, #4)\n    join inner\n      @1 scan parquet /data/u [#1 int, #2 string, #3 "
+       "bigint]\n"
        "      project #4 := #1\n        shared @1"},
   };
   CHECK_ALL(cases);
@@ -192,14 +198,16 @@ static void types_and_nullability_are_right(void **state) {
   (void)state;
   static const sql_case cases[] = {
       {"select * from u left join t on u.a = t.a where false",
-       "a int, b string, d bigint, a int, b string, c double, s struct<x:int,y:struct<z:string>>, arr array<int>, m map<string,int>"},
+       "a int, b string, d bigint, a int, b string, c double, s struct<x:int,y:struct<z:string>>, arr array<int>, m "
+       "map<string,int>"},
       {"select t.c from t right join u using (a)", "c double"},
       {"select * from (select a, c from t) full join (select a from u) using (a)", "a int, c double"},
       {"select count(*), sum(a), avg(d) from u", "count(1) bigint!, sum(a) bigint, avg(d) double"},
       {"select a from u union all select d from u", "a bigint"},
       {"select c from t union all select null", "c double"},
       {"select * from values (1, null), (2L, 'x') as v", "col1 bigint!, col2 string"},
-      {"select l.x, r.y, r.z from (values (1)) as l(x) left join (values (1, 'a')) as r(y, z) on l.x = r.y", "x int!, y int, z string"},
+      {"select l.x, r.y, r.z from (values (1)) as l(x) left join (values (1, 'a')) as r(y, z) on l.x = r.y",
+       "x int!, y int, z string"},
       {"select l.x, y from (values (1)) as l(x) right join (values (1)) as r(y) on l.x = r.y", "x int, y int!"},
       {"select (select max(c) from t) from u", "scalarsubquery() double"},
       {"select a in (select a from t) from u", "(a IN (listquery())) boolean"},
@@ -221,10 +229,13 @@ static void wrong_queries_fail_as_in_spark(void **state) {
   (void)state;
   static const sql_case cases[] = {
       {"select a from u where a", "!DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN sqlExpr=\"a\" filter=\"a\" type=\"INT\""},
-      {"select * from u join t on u.a", "!JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE joinCondition=\"a\" conditionType=\"INT\""},
-      {"select a from u where sum(d) > 1", "!INVALID_WHERE_CONDITION condition=\"(sum(d) > 1)\" expressionList=(sum(d) > 1)"},
+      {"select * from u join t on u.a",
+       "!JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE joinCondition=\"a\" conditionType=\"INT\""},
+      {"select a from u where sum(d) > 1",
+       "!INVALID_WHERE_CONDITION condition=\"(sum(d) > 1)\" expressionList=(sum(d) > 1)"},
       {"select a, count(*) from u", "!MISSING_GROUP_BY"},
-      {"select a, count(*) from u group by b", "!MISSING_AGGREGATION expression=\"a\" expressionAnyValue=\"any_value(a)\""},
+      {"select a, count(*) from u group by b",
+       "!MISSING_AGGREGATION expression=\"a\" expressionAnyValue=\"any_value(a)\""},
       {"select sum(sum(d)) from u", "!NESTED_AGGREGATE_FUNCTION"},
       {"select b, count(*) from u group by 3", "!GROUP_BY_POS_OUT_OF_RANGE index=3 size=2"},
       {"select b, count(*) from u group by 2", "!GROUP_BY_POS_AGGREGATE index=2 aggExpr=\"count(1)\""},
@@ -237,13 +248,16 @@ static void wrong_queries_fail_as_in_spark(void **state) {
        "!UNRESOLVED_USING_COLUMN_FOR_JOIN colName=`nope` side=left suggestion=`a`, `arr`, `b`, `c`, `m`, `s`"},
       {"select a from u limit -1", "!INVALID_LIMIT_LIKE_EXPRESSION.IS_NEGATIVE expr=\"-1\" name=limit v=-1"},
       {"select a from u limit a", "!UNRESOLVED_COLUMN.WITHOUT_SUGGESTION objectName=`a`"},
-      {"select (select a, b from u)", "!INVALID_SUBQUERY_EXPRESSION.SCALAR_SUBQUERY_RETURN_MORE_THAN_ONE_OUTPUT_COLUMN number=2"},
+      {"select (select a, b from u)",
+       "!INVALID_SUBQUERY_EXPRESSION.SCALAR_SUBQUERY_RETURN_MORE_THAN_ONE_OUTPUT_COLUMN number=2"},
       {"select * from values (1, 2), (3) as v",
        "!INVALID_INLINE_TABLE.NUM_COLUMNS_MISMATCH expectedNumCols=2 actualNumCols=1 rowIndex=1"},
-      {"select sum(a) over w from u", "!MISSING_WINDOW_SPECIFICATION windowName=w docroot=https://spark.apache.org/docs/latest"},
+      {"select sum(a) over w from u",
+       "!MISSING_WINDOW_SPECIFICATION windowName=w docroot=https://spark.apache.org/docs/latest"},
       {"select explode(arr), explode(m) from t",
        "!UNSUPPORTED_GENERATOR.MULTI_GENERATOR num=2 generators=\"explode(arr)\", \"explode(m)\""},
-      {"select a + explode(arr) from t", "!UNSUPPORTED_GENERATOR.NESTED_IN_EXPRESSIONS expression=\"(a + explode(arr))\""},
+      {"select a + explode(arr) from t",
+       "!UNSUPPORTED_GENERATOR.NESTED_IN_EXPRESSIONS expression=\"(a + explode(arr))\""},
       {"select * except (nope) from u", "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`nope` proposal=`a`, `b`, `d`"},
       {"select * except (a, A) from u", "!EXCEPT_OVERLAPPING_COLUMNS columns=a"},
       {"select grouping(a) from u group by a", "!UNSUPPORTED_GROUPING_EXPRESSION"},
@@ -251,11 +265,12 @@ static void wrong_queries_fail_as_in_spark(void **state) {
        "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`u`.`b` proposal=`twice`.`A`, `twice`.`a`"},
       {"select a from u order by (select max(c) from t where t.a = u.a)",
        "!UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY treeNode="},
-      {"select distinct m from t", "!UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE colName=`m` dataType=\"MAP<STRING, INT>\""},
+      {"select distinct m from t",
+       "!UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE colName=`m` dataType=\"MAP<STRING, INT>\""},
       {"select m from t except select m from t",
        "!UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE colName=`m` dataType=\"MAP<STRING, INT>\""},
-      {"select a from t order by m desc",
-       "!DATATYPE_MISMATCH.INVALID_ORDERING_TYPE sqlExpr=\"m DESC NULLS LAST\" functionName=`sortorder` dataType=\"MAP<STRING, INT>\""},
+      {"select a from t order by m desc", "!DATATYPE_MISMATCH.INVALID_ORDERING_TYPE sqlExpr=\"m DESC NULLS LAST\" "
+                                          "functionName=`sortorder` dataType=\"MAP<STRING, INT>\""},
       {"select :p", "!UNBOUND_SQL_PARAMETER name=p"},
   };
   CHECK_ALL(cases);
@@ -267,8 +282,8 @@ static void using_joins_merge_and_hide_keys(void **state) {
       {"select * from (select a, c from t) t join u using (a)", "a int, c double, b string, d bigint"},
       {"select t.a, u.a, a from t right join u using (a)", "a int, a int, a int"},
       {"select u.* from t left join u using (a)", "a int, b string, d bigint"},
-      {"select t.a, u.a, a from t full join u using (a)",
-       "|project #7, #1, #10\n  project #1, #2, #3, #4, #5, #6, #7, #8, #9, #10 := coalesce(#1, #7)\n    join full =(#1, #7)\n"},
+      {"select t.a, u.a, a from t full join u using (a)", "|project #7, #1, #10\n  project #1, #2, #3, #4, #5, #6, #7, "
+                                                          "#8, #9, #10 := coalesce(#1, #7)\n    join full =(#1, #7)\n"},
       {"select * from (select a, c from t) t left semi join u using (a)", "a int, c double"},
       {"select * from (select a, b, c from t) natural join u", "a int, b string, c double, d bigint"},
   };
@@ -284,22 +299,51 @@ static void using_joins_merge_and_hide_keys(void **state) {
   trn_plan_unref(plan);
 }
 
+static void lateral_joins_become_what_they_are(void **state) {
+  (void)state;
+  static const sql_case cases[] = {
+      {"select u.a, mx from u left join lateral (select max(c) as mx from t where t.a = u.a) x on true",
+       "a int, mx double"},
+      {"select x.y, u.b from u, lateral (select u.a = 1 as y) x",
+       "|project #5, #2\n  project #1, #2, #3, #5 := =(#1, 1)\n    scan parquet /data/u [#1 int, #2 string, #3 "
+       "bigint]"},
+      {"select a, e from t, lateral explode(arr) as x(e)", "a int, e int"},
+      {"select x.a, x.b from twice left join lateral (select * from u where u.d = twice.a and u.a > 1) x",
+       "!AMBIGUOUS_REFERENCE "
+       "name=`twice`.`a` referenceNames=[`twice`.`A`, `twice`.`a`]"},
+      {"select x.b from t left join lateral (select b from u where u.a = t.a) x",
+       "|project #8\n  join left =(#7, #1)\n    scan parquet /data/t [#1 int, #2 string, #3 double, #4 "
+       "struct<x:int,y:struct<z:string>>, #5 array<int>, #6 map<string,int>]\n    scan parquet /data/u [#7 int, #8 "
+       "string, #9 bigint]"},
+      {"select * from t, lateral (select b from u where u.a = t.a limit 1) x",
+       "!A lateral join with such a query is not supported yet."},
+  };
+  CHECK_ALL(cases);
+}
+
 /* ---- DataFrames ---- */
 static const Spark__Connect__Join__JoinType INNER = SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_INNER;
 
 static void plan_ids_choose_the_side(void **state) {
   (void)state;
-  msg_rel *u = msg_table(arena, "u", 1), *x = msg_filter(arena, msg_table(arena, "u", 1), msg_call(arena, ">", msg_name(arena, "d", 0), msg_int(arena, 0)), 2);
+  msg_rel *u = msg_table(arena, "u", 1),
+          *x = msg_filter(arena, msg_table(arena, "u", 1),
+                          msg_call(arena, ">", msg_name(arena, "d", 0), msg_int(arena, 0)), 2);
   msg_expr *equal = msg_call(arena, "==", msg_name(arena, "a", 3), msg_name(arena, "a", 2));
   msg_rel *t = msg_project(arena, msg_table(arena, "t", 4), msg_name(arena, "a", 0), msg_name(arena, "c", 0), 3);
-  check_relation("t.a == x.a", msg_project(arena, msg_join(arena, t, x, equal, NULL, INNER, 5), msg_name(arena, "a", 2), msg_name(arena, "a", 3), 6),
+  check_relation("t.a == x.a",
+                 msg_project(arena, msg_join(arena, t, x, equal, NULL, INNER, 5), msg_name(arena, "a", 2),
+                             msg_name(arena, "a", 3), 6),
                  "a int, a int");
   /* Both sides come from the same DataFrame, at the same depth. */
-  msg_rel *self = msg_join(arena, u, msg_table(arena, "u", 1), msg_call(arena, "==", msg_name(arena, "a", 1), msg_name(arena, "a", 1)), NULL, INNER, 7);
+  msg_rel *self = msg_join(arena, u, msg_table(arena, "u", 1),
+                           msg_call(arena, "==", msg_name(arena, "a", 1), msg_name(arena, "a", 1)), NULL, INNER, 7);
   check_relation("u.a == u.a", self, "!AMBIGUOUS_COLUMN_REFERENCE name=`a`");
   /* One side is nearer. */
-  msg_rel *nearer = msg_join(arena, msg_table(arena, "u", 1), x, msg_call(arena, "==", msg_name(arena, "a", 1), msg_name(arena, "a", 2)), NULL, INNER, 8);
-  check_relation("nearer", msg_project(arena, nearer, msg_name(arena, "d", 1), msg_star(arena, 2), 9), "d bigint, a int, b string, d bigint");
+  msg_rel *nearer = msg_join(arena, msg_table(arena, "u", 1), x,
+                             msg_call(arena, "==", msg_name(arena, "a", 1), msg_name(arena, "a", 2)), NULL, INNER, 8);
+  check_relation("nearer", msg_project(arena, nearer, msg_name(arena, "d", 1), msg_star(arena, 2), 9),
+                 "d bigint, a int, b string, d bigint");
 }
 
 static void plan_ids_reach_through_what_keeps_columns(void **state) {
@@ -317,15 +361,18 @@ static void plan_ids_reach_through_what_keeps_columns(void **state) {
   msg_rel *renamed = msg_rename(arena, msg_table(arena, "u", 1), "a", "x", 2);
   check_relation("a renamed column is another one", msg_project(arena, renamed, msg_name(arena, "a", 1), NULL, 3),
                  "!CANNOT_RESOLVE_DATAFRAME_COLUMN name=`a`");
-  check_relation("its neighbour is the same", msg_project(arena, renamed, msg_name(arena, "b", 1), msg_name(arena, "x", 0), 3),
-                 "b string, x int");
-  msg_rel *grouped = msg_aggregate(arena, msg_table(arena, "u", 1), msg_name(arena, "b", 1), msg_call(arena, "sum", msg_name(arena, "d", 1), NULL), 2);
-  check_relation("a group key", msg_project(arena, grouped, msg_name(arena, "b", 1), msg_name(arena, "sum(d)", 0), 3), "b string, sum(d) bigint");
+  check_relation("its neighbour is the same",
+                 msg_project(arena, renamed, msg_name(arena, "b", 1), msg_name(arena, "x", 0), 3), "b string, x int");
+  msg_rel *grouped = msg_aggregate(arena, msg_table(arena, "u", 1), msg_name(arena, "b", 1),
+                                   msg_call(arena, "sum", msg_name(arena, "d", 1), NULL), 2);
+  check_relation("a group key", msg_project(arena, grouped, msg_name(arena, "b", 1), msg_name(arena, "sum(d)", 0), 3),
+                 "b string, sum(d) bigint");
   msg_rel *both = msg_union(arena, msg_table(arena, "u", 1), msg_table(arena, "u", 2), false, false, 3);
   check_relation("a union hides its inputs", msg_project(arena, both, msg_name(arena, "a", 1), NULL, 4),
                  "!CANNOT_RESOLVE_DATAFRAME_COLUMN name=`a`");
   msg_rel *joined = msg_join(arena, msg_table(arena, "t", 1), msg_table(arena, "u", 2), NULL, "a", INNER, 3);
-  check_relation("a hidden key", msg_project(arena, joined, msg_name(arena, "a", 2), msg_name(arena, "a", 1), 4), "a int, a int");
+  check_relation("a hidden key", msg_project(arena, joined, msg_name(arena, "a", 2), msg_name(arena, "a", 1), 4),
+                 "a int, a int");
 }
 
 static void columns_are_added_renamed_dropped(void **state) {
@@ -334,22 +381,26 @@ static void columns_are_added_renamed_dropped(void **state) {
   msg_expr *one = msg_int(arena, 1);
   check_relation("a new one comes last", msg_with_column(arena, u, "x", one, 2), "a int, b string, d bigint, x int!");
   check_relation("a known name is replaced", msg_with_column(arena, u, "B", one, 2), "a int, B int!, d bigint");
-  check_relation("what it replaces may be used", msg_with_column(arena, u, "d", msg_call(arena, "+", msg_name(arena, "d", 0), one), 2),
+  check_relation("what it replaces may be used",
+                 msg_with_column(arena, u, "d", msg_call(arena, "+", msg_name(arena, "d", 0), one), 2),
                  "a int, b string, d bigint");
   check_relation("renamed in place", msg_rename(arena, u, "B", "x", 2), "a int, x string, d bigint");
   check_relation("no such column to rename", msg_rename(arena, u, "nope", "x", 2), "a int, b string, d bigint");
   check_relation("dropped by name", msg_drop(arena, u, "B", NULL, 2), "a int, d bigint");
   check_relation("dropped by column", msg_drop(arena, u, NULL, msg_name(arena, "d", 1), 2), "a int, b string");
-  check_relation("no such column to drop", msg_drop(arena, u, "nope", msg_name(arena, "nope", 0), 2), "a int, b string, d bigint");
+  check_relation("no such column to drop", msg_drop(arena, u, "nope", msg_name(arena, "nope", 0), 2),
+                 "a int, b string, d bigint");
 }
 
 static void unions_by_name_align_columns(void **state) {
   (void)state;
   msg_rel *l = msg_project(arena, msg_table(arena, "u", 1), msg_name(arena, "a", 0), msg_name(arena, "b", 0), 2);
-  msg_rel *r = msg_project(arena, msg_table(arena, "u", 3), msg_name(arena, "b", 0), msg_as(arena, msg_name(arena, "d", 0), "A"), 4);
+  msg_rel *r = msg_project(arena, msg_table(arena, "u", 3), msg_name(arena, "b", 0),
+                           msg_as(arena, msg_name(arena, "d", 0), "A"), 4);
   msg_rel *m = msg_project(arena, msg_table(arena, "u", 3), msg_name(arena, "b", 0), msg_name(arena, "d", 0), 4);
   check_relation("by name", msg_union(arena, l, r, true, false, 5), "a bigint, b string");
-  check_relation("missing", msg_union(arena, l, m, true, false, 5), "!UNRESOLVED_COLUMN_AMONG_FIELD_NAMES colName=a fieldNames=b, d");
+  check_relation("missing", msg_union(arena, l, m, true, false, 5),
+                 "!UNRESOLVED_COLUMN_AMONG_FIELD_NAMES colName=a fieldNames=b, d");
   check_relation("missing allowed", msg_union(arena, l, m, true, true, 5), "a int, b string, d bigint");
 }
 
@@ -367,7 +418,8 @@ static void parameters_are_bound(void **state) {
   (void)state;
   msg_rel r = SPARK__CONNECT__RELATION__INIT;
   Spark__Connect__SQL sql = SPARK__CONNECT__SQL__INIT;
-  Spark__Connect__SQL__NamedArgumentsEntry entry = SPARK__CONNECT__SQL__NAMED_ARGUMENTS_ENTRY__INIT, *entries[1] = {&entry};
+  Spark__Connect__SQL__NamedArgumentsEntry entry = SPARK__CONNECT__SQL__NAMED_ARGUMENTS_ENTRY__INIT,
+                                           *entries[1] = {&entry};
   msg_expr *positional[2] = {msg_int(arena, 7), msg_int(arena, 8)};
   r.rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_SQL;
   r.sql = &sql;
@@ -376,7 +428,8 @@ static void parameters_are_bound(void **state) {
   sql.query = "select a from u where a > :p";
   sql.n_named_arguments = 1;
   sql.named_arguments = entries;
-  check_relation("named", &r, "|project #1\n  filter >(#1, 5)\n    scan parquet /data/u [#1 int, #2 string, #3 bigint]");
+  check_relation("named", &r,
+                 "|project #1\n  filter >(#1, 5)\n    scan parquet /data/u [#1 int, #2 string, #3 bigint]");
   sql.query = "select ? as x, ? as y";
   sql.n_named_arguments = 0;
   sql.n_pos_arguments = 2;
@@ -399,7 +452,8 @@ static void references_of_sql_are_relations(void **state) {
   with.root = &sql_relation;
   with.n_references = 1;
   with.references = references;
-  check_relation("by name", msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_WITH_RELATIONS, &with, 4), "d bigint, e bigint");
+  check_relation("by name", msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_WITH_RELATIONS, &with, 4),
+                 "d bigint, e bigint");
 }
 
 static void subqueries_of_dataframes_go_by_plan_id(void **state) {
@@ -407,7 +461,8 @@ static void subqueries_of_dataframes_go_by_plan_id(void **state) {
   Spark__Connect__WithRelations with = SPARK__CONNECT__WITH_RELATIONS__INIT;
   Spark__Connect__SubqueryExpression subquery = SPARK__CONNECT__SUBQUERY_EXPRESSION__INIT;
   msg_expr e = SPARK__CONNECT__EXPRESSION__INIT;
-  msg_rel *inner = msg_aggregate(arena, msg_table(arena, "t", 11), NULL, msg_call(arena, "max", msg_name(arena, "a", 11), NULL), 10);
+  msg_rel *inner =
+      msg_aggregate(arena, msg_table(arena, "t", 11), NULL, msg_call(arena, "max", msg_name(arena, "a", 11), NULL), 10);
   subquery.plan_id = 10;
   subquery.subquery_type = SPARK__CONNECT__SUBQUERY_EXPRESSION__SUBQUERY_TYPE__SUBQUERY_TYPE_SCALAR;
   e.expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_SUBQUERY_EXPRESSION;
@@ -450,12 +505,13 @@ static void a_view_of_itself_ends(void **state) {
 }
 
 /* ---- sources ---- */
-static msg_rel *read_files(const char *format, const char *path, const char *schema, const char *key, const char *value) {
+static msg_rel *read_files(const char *format, const char *path, const char *schema, const char *key,
+                           const char *value) {
   Spark__Connect__Read *read = MSG_NEW(arena, Spark__Connect__Read, SPARK__CONNECT__READ__INIT);
   Spark__Connect__Read__DataSource *source =
       MSG_NEW(arena, Spark__Connect__Read__DataSource, SPARK__CONNECT__READ__DATA_SOURCE__INIT);
-  Spark__Connect__Read__DataSource__OptionsEntry *entry = MSG_NEW(arena, Spark__Connect__Read__DataSource__OptionsEntry,
-                                                                  SPARK__CONNECT__READ__DATA_SOURCE__OPTIONS_ENTRY__INIT);
+  Spark__Connect__Read__DataSource__OptionsEntry *entry = MSG_NEW(
+      arena, Spark__Connect__Read__DataSource__OptionsEntry, SPARK__CONNECT__READ__DATA_SOURCE__OPTIONS_ENTRY__INIT);
   read->read_type_case = SPARK__CONNECT__READ__READ_TYPE_DATA_SOURCE;
   read->data_source = source;
   source->_format_case = SPARK__CONNECT__READ__DATA_SOURCE___FORMAT_FORMAT;
@@ -476,11 +532,16 @@ static void files_are_shown_as_spark_shows_them(void **state) {
   assert_true(plans_table(&plans, "files", "b BIGINT NOT NULL, a STRING"));
   check_relation("parquet: all nullable", read_files("PARQUET", "/data/files", "", NULL, NULL), "b bigint, a string");
   check_relation("json: by name", read_files("json", "/data/files", "", NULL, NULL), "a string, b bigint");
-  check_relation("csv: numbered", read_files("csv", "/data/files", "", "inferSchema", "true"), "_c0 bigint, _c1 string");
-  check_relation("csv: named", read_files("csv", "/data/files", "", "header", "true"), "b bigint, a string"); /* the fake infers */
-  check_relation("no such file", read_files("parquet", "/data/none", "", NULL, NULL), "!PATH_NOT_FOUND path=/data/none");
-  check_relation("no such format", read_files("nope", "/data/files", "", NULL, NULL), "!DATA_SOURCE_NOT_FOUND provider=nope");
-  check_relation("orc", read_files("orc", "/data/files", "", NULL, NULL), "!Reading the format orc is not supported yet.");
+  check_relation("csv: numbered", read_files("csv", "/data/files", "", "inferSchema", "true"),
+                 "_c0 bigint, _c1 string");
+  check_relation("csv: named", read_files("csv", "/data/files", "", "header", "true"),
+                 "b bigint, a string"); /* the fake infers */
+  check_relation("no such file", read_files("parquet", "/data/none", "", NULL, NULL),
+                 "!PATH_NOT_FOUND path=/data/none");
+  check_relation("no such format", read_files("nope", "/data/files", "", NULL, NULL),
+                 "!DATA_SOURCE_NOT_FOUND provider=nope");
+  check_relation("orc", read_files("orc", "/data/files", "", NULL, NULL),
+                 "!Reading the format orc is not supported yet.");
   check_relation("separators of two bytes", read_files("csv", "/data/files", "", "sep", "||"),
                  "!The value '||' of the option sep is not supported yet.");
   check_sql("select a from parquet.`/data/files`", "a string");
@@ -513,7 +574,8 @@ static void sources_are_opened_again_only_when_files_change(void **state) {
   assert_int_equal(trn__type_export(type, "", false, NULL, NULL, &schema), TRN_OK);
   assert_int_equal(trn__scripted_add_table(plans.control, folder, &schema, NULL, 0), TRN_OK);
   schema.release(&schema);
-  msg_rel *read = read_files("parquet", folder, "", NULL, NULL), *view = read_files("parquet", "/data/files", "", NULL, NULL);
+  msg_rel *read = read_files("parquet", folder, "", NULL, NULL),
+          *view = read_files("parquet", "/data/files", "", NULL, NULL);
   trn_plan *held[5] = {NULL};
   for (int i = 0; i < 4; i++) {
     if (i == 2) write_file(file, "another");
@@ -522,7 +584,8 @@ static void sources_are_opened_again_only_when_files_change(void **state) {
   assert_ptr_equal(source_of(held[1]), source_of(held[0]));
   assert_ptr_not_equal(source_of(held[2]), source_of(held[0]));
   assert_ptr_equal(source_of(held[3]), source_of(held[2]));
-  assert_int_equal(plans_relation(&plans, view, &held[4], NULL), TRN_OK); /* no file that can be watched: opened each time */
+  assert_int_equal(plans_relation(&plans, view, &held[4], NULL),
+                   TRN_OK); /* no file that can be watched: opened each time */
   trn_plan *again = NULL;
   assert_int_equal(plans_relation(&plans, view, &again, NULL), TRN_OK);
   assert_ptr_not_equal(source_of(again), source_of(held[4]));
@@ -541,7 +604,8 @@ static void local_relations_without_rows_have_their_schema(void **state) {
   local._schema_case = SPARK__CONNECT__LOCAL_RELATION___SCHEMA_SCHEMA;
   local.schema = "a INT NOT NULL, b STRUCT<x: DATE>";
   check_relation("DDL", relation, "a int!, b struct<x:date>");
-  local.schema = "{\"type\":\"struct\",\"fields\":[{\"name\":\"i\",\"type\":\"long\",\"nullable\":false,\"metadata\":{}}]}";
+  local.schema =
+      "{\"type\":\"struct\",\"fields\":[{\"name\":\"i\",\"type\":\"long\",\"nullable\":false,\"metadata\":{}}]}";
   check_relation("JSON", relation, "i bigint!");
 }
 
@@ -565,10 +629,13 @@ static void deep_relations(void) {
   msg_rel *r = msg_table(arena, "u", 1);
   for (int i = 0; i < 3000; i++) {
     r = msg_filter(arena, r, msg_call(arena, "<", msg_name(arena, "a", 0), msg_int(arena, i)), i + 2);
-    if (i % 3 == 0) r = msg_with_column(arena, r, "d", msg_call(arena, "+", msg_name(arena, "a", i + 2), msg_int(arena, 1)), 10000 + i);
+    if (i % 3 == 0)
+      r = msg_with_column(arena, r, "d", msg_call(arena, "+", msg_name(arena, "a", i + 2), msg_int(arena, 1)),
+                          10000 + i);
   }
   check_relation("deep", r, "a int, b string, d int");
-  for (int i = 0; i < 4000; i++) r = msg_filter(arena, r, msg_call(arena, "<", msg_name(arena, "a", 0), msg_int(arena, i)), 20000 + i);
+  for (int i = 0; i < 4000; i++)
+    r = msg_filter(arena, r, msg_call(arena, "<", msg_name(arena, "a", 0), msg_int(arena, i)), 20000 + i);
   trn_plan *plan = NULL;
   trn_error *error = NULL;
   assert_int_equal(plans_relation(&plans, r, &plan, &error), TRN_RESOURCE_EXHAUSTED);
@@ -579,7 +646,8 @@ static void deep_relations(void) {
 static void long_chains_and_deep_relations_work(void **state) {
   (void)state;
   void (*runs[])(void) = {long_chains, deep_relations};
-  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) assert_int_equal(trn__run_on_big_stack(on_big_stack, &runs[i]), TRN_OK);
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+    assert_int_equal(trn__run_on_big_stack(on_big_stack, &runs[i]), TRN_OK);
 }
 
 /* Memory of a plan of n columns over n columns: what is linear takes four times as much for four times the columns. */
@@ -674,7 +742,8 @@ static void subqueries_are_as_recorded_from_spark(void **state) {
   assert_true(plans_table(&plans, "t", "a INT, b INT, c STRING") && plans_table(&plans, "s", "k INT, v INT") &&
               plans_table(&plans, "n", "k INT") && plans_table(&plans, "e", "k INT, v INT"));
   int count = 0;
-  for (const cJSON *answer = answers->child; answer; answer = answer->next, count++) check_recorded(answer->string, answer);
+  for (const cJSON *answer = answers->child; answer; answer = answer->next, count++)
+    check_recorded(answer->string, answer);
   assert_in_range(count, 42, 1000);
   cJSON_Delete(answers);
   assert_true(plans_table(&plans, "t", T));
@@ -706,9 +775,11 @@ static trn_status translate_within(const char *query, size_t bytes, trn_error **
 static void out_of_memory_is_said_wherever_it_happens(void **state) {
   (void)state;
   static const char *const queries[] = {
-      "select t.s.x as x, x + 1 as y, rank() over (partition by t.b order by t.c rows between 1 preceding and current row) "
+      "select t.s.x as x, x + 1 as y, rank() over (partition by t.b order by t.c rows between 1 preceding and current "
+      "row) "
       "from t full join u using (a) where t.b in (select b from u where u.a = t.a) order by y, t.m['k']",
-      "with q as (select b, sum(d) as n from u group by rollup(b) having n > 1) select * from q x join q y on x.n = y.n "
+      "with q as (select b, sum(d) as n from u group by rollup(b) having n > 1) select * from q x join q y on x.n = "
+      "y.n "
       "union select b, a from u limit 5",
       "select *, explode(arr) as e from t lateral view posexplode(m) v as p, k, w",
       "select * from (select a, b, d from u) pivot (sum(d) for b in ('x' as x, 'y'))",
@@ -725,7 +796,8 @@ static void out_of_memory_is_said_wherever_it_happens(void **state) {
       error = NULL;
       trn_status status = translate_within(queries[i], bytes, &error);
       done = status != TRN_RESOURCE_EXHAUSTED;
-      if (done && status != TRN_OK && status != TRN_INVALID_ARGUMENT) fail_msg("%s: %s", queries[i], trn_error_message(error));
+      if (done && status != TRN_OK && status != TRN_INVALID_ARGUMENT)
+        fail_msg("%s: %s", queries[i], trn_error_message(error));
       trn_error_unref(error);
     }
     assert_true(done);
@@ -741,6 +813,7 @@ int main(void) {
       cmocka_unit_test(types_and_nullability_are_right),
       cmocka_unit_test(wrong_queries_fail_as_in_spark),
       cmocka_unit_test(using_joins_merge_and_hide_keys),
+      cmocka_unit_test(lateral_joins_become_what_they_are),
       cmocka_unit_test(plan_ids_choose_the_side),
       cmocka_unit_test(plan_ids_reach_through_what_keeps_columns),
       cmocka_unit_test(columns_are_added_renamed_dropped),

@@ -239,12 +239,12 @@ static trn_status using_join(spark_translator *t, trn_join_type type, char *cons
   return out->scope ? TRN_OK : trn__no_memory(error);
 }
 
-static trn_status plain_join(spark_translator *t, trn_join_type type, const trn_expr *condition, const join_side *left,
-                             const join_side *right, spark_relation *out, trn_error **error) {
-  const spark_scope *l = left->relation.scope, *r = right->relation.scope;
+trn_status spark__join_relations(spark_translator *t, trn_join_type type, const trn_expr *condition, const spark_relation *left,
+                                 const spark_relation *right, spark_relation *out, trn_error **error) {
+  const spark_scope *l = left->scope, *r = right->scope;
   bool half = type == TRN_JOIN_LEFT_SEMI || type == TRN_JOIN_LEFT_ANTI;
   bool left_nullable = type == TRN_JOIN_RIGHT || type == TRN_JOIN_FULL, right_nullable = type == TRN_JOIN_LEFT || type == TRN_JOIN_FULL;
-  const trn_rel *rel = trn__rel_join(t->arena, type, left->relation.rel, right->relation.rel, condition);
+  const trn_rel *rel = trn__rel_join(t->arena, type, left->rel, right->rel, condition);
   spark_column *columns = TRN_NEW_N(t->arena, spark_column, (size_t)l->count + r->count);
   size_t count = 0;
   trn_status status = TRN_OK;
@@ -286,5 +286,5 @@ trn_status spark__relation_join(spark_translator *t, const Spark__Connect__Join 
     condition = trn__expr_bool(t->arena, true);
     if (!condition) return trn__no_memory(error);
   }
-  return status == TRN_OK ? plain_join(t, type, condition, &left, &right, out, error) : status;
+  return status == TRN_OK ? spark__join_relations(t, type, condition, &left.relation, &right.relation, out, error) : status;
 }

@@ -348,6 +348,7 @@ trn_status spark__relation_more(spark_translator *t, const Spark__Connect__Relat
   case SPARK__CONNECT__RELATION__REL_TYPE_TRN_PIVOT: return spark__relation_sql_pivot(t, r->trn_pivot, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_UNRESOLVED_TABLE_VALUED_FUNCTION:
     return spark__relation_table_function(t, r->unresolved_table_valued_function, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_LATERAL_JOIN: return spark__relation_lateral_join(t, r->lateral_join, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_DESCRIBE:
   case SPARK__CONNECT__RELATION__REL_TYPE_SUMMARY:
   case SPARK__CONNECT__RELATION__REL_TYPE_COV:

@@ -320,6 +320,11 @@ trn_status spark__relation_with_relations(spark_translator *t, const Spark__Conn
                                           spark_relation *out, trn_error **error);
 trn_status spark__relation_more(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
                                 trn_error **error); /* relation_more.c: na functions, pivot, unpivot, lateral view, ... */
+/* JOIN of two relations; the scope shows both (semi, anti: left's). */
+trn_status spark__join_relations(spark_translator *t, trn_join_type type, const trn_expr *condition, const spark_relation *left,
+                                 const spark_relation *right, spark_relation *out, trn_error **error);
+trn_status spark__relation_lateral_join(spark_translator *t, const Spark__Connect__LateralJoin *join, spark_relation *out,
+                                        trn_error **error);
 trn_status spark__relation_table_function(spark_translator *t,
                                           const Spark__Connect__UnresolvedTableValuedFunction *function,
                                           spark_relation *out, trn_error **error);
