@@ -1,5 +1,5 @@
-/* Memory runs out: whichever allocation of the server fails, the call ends, nothing crashes, and the server lives on. The
- * allocator of the process is replaced; sanitizers bring their own, there the test has nothing to do. */
+/* Memory runs out: whichever allocation of the server fails, the call ends, nothing crashes, and the server lives on.
+ * The allocator of the process is replaced; sanitizers bring their own, there the test has nothing to do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +74,8 @@ static void run_set(spark_client *client) {
 
 static void run_wrong_query(spark_client *client) {
   test_plan p;
-  call(client, "ExecutePlan", execute_slice(client, sql_plan(&p, "select nope"), (execute_options){.reattachable = true}));
+  call(client, "ExecutePlan",
+       execute_slice(client, sql_plan(&p, "select nope"), (execute_options){.reattachable = true}));
 }
 
 static void run_config(spark_client *client) {
@@ -144,7 +145,7 @@ static void settings_survive(void **state) {
 int main(void) {
 #if HAS_FAULTS
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_query_survives),   cmocka_unit_test(a_query_in_a_new_session_survives),
+      cmocka_unit_test(a_query_survives),    cmocka_unit_test(a_query_in_a_new_session_survives),
       cmocka_unit_test(a_sql_text_survives), cmocka_unit_test(a_wrong_query_survives),
       cmocka_unit_test(settings_survive),
   };

@@ -1,5 +1,5 @@
-/* Broken requests: every method takes mutated messages and ends the call. The seeds are real requests; the random numbers
- * are fixed (TRUNNION_FUZZ_SEED, TRUNNION_FUZZ_ROUNDS change them). Made for the sanitizers. */
+/* Broken requests: every method takes mutated messages and ends the call. The seeds are real requests; the random
+ * numbers are fixed (TRUNNION_FUZZ_SEED, TRUNNION_FUZZ_ROUNDS change them). Made for the sanitizers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,19 +31,25 @@ static size_t mutate(const trn_slice *seed, uint8_t *out) {
   while (changes--) {
     size_t at = size ? (size_t)(next_random() % size) : 0, length = size - at < 32 ? size - at : 32;
     switch (next_random() % 6) {
-      case 0: if (size) out[at] = (uint8_t)next_random(); break;
-      case 1: if (size) out[at] ^= (uint8_t)(1u << next_random() % 8); break;
-      case 2: size = at; break; /* cut off */
-      case 3: /* repeat a piece */
-        if (size + length > seed->size * 2 + 64) break;
-        memmove(out + at + length, out + at, size - at);
-        size += length;
-        break;
-      case 4: /* leave a piece out */
-        memmove(out + at, out + at + length, size - at - length);
-        size -= length;
-        break;
-      default: if (size) out[at] = 0xFF; break;
+    case 0:
+      if (size) out[at] = (uint8_t)next_random();
+      break;
+    case 1:
+      if (size) out[at] ^= (uint8_t)(1u << next_random() % 8);
+      break;
+    case 2: size = at; break; /* cut off */
+    case 3:                   /* repeat a piece */
+      if (size + length > seed->size * 2 + 64) break;
+      memmove(out + at + length, out + at, size - at);
+      size += length;
+      break;
+    case 4: /* leave a piece out */
+      memmove(out + at, out + at + length, size - at - length);
+      size -= length;
+      break;
+    default:
+      if (size) out[at] = 0xFF;
+      break;
     }
   }
   return size;
@@ -84,7 +90,8 @@ static seed project_seed(spark_client *client) {
   test_plan p;
   range_plan(&p, 0, 10);
   Spark__Connect__Expression column = SPARK__CONNECT__EXPRESSION__INIT, one = SPARK__CONNECT__EXPRESSION__INIT,
-                             call = SPARK__CONNECT__EXPRESSION__INIT, *args[] = {&column, &one}, *list[] = {&call, &column};
+                             call = SPARK__CONNECT__EXPRESSION__INIT, *args[] = {&column, &one},
+                             *list[] = {&call, &column};
   Spark__Connect__Expression__UnresolvedAttribute attribute = SPARK__CONNECT__EXPRESSION__UNRESOLVED_ATTRIBUTE__INIT;
   Spark__Connect__Expression__Literal literal = SPARK__CONNECT__EXPRESSION__LITERAL__INIT;
   Spark__Connect__Expression__UnresolvedFunction function = SPARK__CONNECT__EXPRESSION__UNRESOLVED_FUNCTION__INIT;
@@ -122,7 +129,8 @@ static void every_method_survives_mutated_messages(void **state) {
       analyze_seed(&client),
       config_seed(&client),
       project_seed(&client),
-      {"ExecutePlan", execute_slice(&client, range_plan(&p, 0, 100), (execute_options){.chunks = true, .reattachable = true})},
+      {"ExecutePlan",
+       execute_slice(&client, range_plan(&p, 0, 100), (execute_options){.chunks = true, .reattachable = true})},
       {"ExecutePlan", execute_slice(&client, sql_plan(&p, "select a, sum(b) from (values (1, 2.5)) t(a, b) group by a"),
                                     (execute_options){.operation_id = id})},
       {"ReattachExecute", reattach_slice(&client, id, id)},

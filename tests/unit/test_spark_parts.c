@@ -82,9 +82,9 @@ static void nesting_is_bounded_without_recursion(void **state) {
 
 static void broken_messages_are_refused(void **state) {
   (void)state;
-  assert_refused("\x22\x7f", 2, "truncated");              /* filter longer than the message */
-  assert_refused("\x23\x24", 2, "group");                  /* field 4, start group */
-  assert_refused("\x00", 1, "malformed");                  /* field 0 */
+  assert_refused("\x22\x7f", 2, "truncated"); /* filter longer than the message */
+  assert_refused("\x23\x24", 2, "group");     /* field 4, start group */
+  assert_refused("\x00", 1, "malformed");     /* field 0 */
   assert_refused("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 12, "malformed");
   assert_refused("\x09\x01", 2, "truncated");
   assert_refused("\xff", 1, "malformed");
@@ -108,8 +108,13 @@ static void texts_must_be_utf8_without_nul(void **state) {
     size_t size;
     const char *why;
   } cases[] = {
-      {"a\0b", 3, "NUL"},       {"\xff", 1, "UTF-8"},         {"\xc0\xaf", 2, "UTF-8"}, {"\xed\xa0\x80", 3, "UTF-8"},
-      {"\xe2\x82", 2, "UTF-8"}, {"\xf4\x90\x80\x80", 4, "UTF-8"}, {"ok \xe2\x82\xac \xf0\x9f\x98\x80", 11, NULL},
+      {"a\0b", 3, "NUL"},
+      {"\xff", 1, "UTF-8"},
+      {"\xc0\xaf", 2, "UTF-8"},
+      {"\xed\xa0\x80", 3, "UTF-8"},
+      {"\xe2\x82", 2, "UTF-8"},
+      {"\xf4\x90\x80\x80", 4, "UTF-8"},
+      {"ok \xe2\x82\xac \xf0\x9f\x98\x80", 11, NULL},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     uint8_t bytes[32]; /* sql(10) { query(1) } */
@@ -268,7 +273,8 @@ static void the_table_of_defaults_is_sorted(void **state) {
 #include "frontend/spark/config_defaults.inc"
   };
   for (size_t i = 1; i < sizeof rows / sizeof *rows; i++) assert_true(strcmp(rows[i - 1].key, rows[i].key) < 0);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) assert_ptr_equal(spark__config_default(rows[i].key)->key == NULL, 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    assert_ptr_equal(spark__config_default(rows[i].key)->key == NULL, 0);
 }
 
 /* ---- sessions ---- */
@@ -342,8 +348,8 @@ static void idle_sessions_are_closed(void **state) {
 
 /* ---- show: expected texts are real Spark's ---- */
 
-static void assert_show(spark_show show, const char *const *names, size_t columns, const char *const *cells, size_t rows,
-                        bool more, const char *expected) {
+static void assert_show(spark_show show, const char *const *names, size_t columns, const char *const *cells,
+                        size_t rows, bool more, const char *expected) {
   size_t size = 0;
   char *text = spark__show_format(&show, names, columns, cells, rows, more, &size);
   assert_non_null(text);
@@ -357,17 +363,20 @@ static void show_lays_out_as_spark_does(void **state) {
   const char *const names[] = {"age", "name"};
   const char *const cells[] = {"14", "Tom", "23", "Alice", "16", "Bob", "19", "This is a super l"};
   /* DataFrame.show's doctests */
-  assert_show((spark_show){2, 20, false, false}, names, 2, cells, 2, true,
-              "+---+-----+\n|age| name|\n+---+-----+\n| 14|  Tom|\n| 23|Alice|\n+---+-----+\nonly showing top 2 rows\n");
+  assert_show(
+      (spark_show){2, 20, false, false}, names, 2, cells, 2, true,
+      "+---+-----+\n|age| name|\n+---+-----+\n| 14|  Tom|\n| 23|Alice|\n+---+-----+\nonly showing top 2 rows\n");
   assert_show((spark_show){20, 3, false, false}, names, 2, cells, 4, false,
               "+---+----+\n|age|name|\n+---+----+\n| 14| Tom|\n| 23| Ali|\n| 16| Bob|\n| 19| Thi|\n+---+----+\n");
   assert_show((spark_show){20, 0, true, false}, names, 2, cells + 6, 1, false,
               "-RECORD 0-----------------\n age  | 19                \n name | This is a super l \n");
   assert_show((spark_show){20, 0, false, false}, names, 2, cells, 2, false,
               "+---+-----+\n|age|name |\n+---+-----+\n|14 |Tom  |\n|23 |Alice|\n+---+-----+\n");
-  assert_show((spark_show){20, 20, false, false}, names, 2, cells, 0, false, "+---+----+\n|age|name|\n+---+----+\n+---+----+\n");
+  assert_show((spark_show){20, 20, false, false}, names, 2, cells, 0, false,
+              "+---+----+\n|age|name|\n+---+----+\n+---+----+\n");
   assert_show((spark_show){20, 20, true, false}, names, 2, cells, 0, false, "(0 rows)\n");
-  assert_show((spark_show){1, 20, false, false}, NULL, 0, NULL, 1, true, "++\n||\n++\n||\n++\nonly showing top 1 row\n");
+  assert_show((spark_show){1, 20, false, false}, NULL, 0, NULL, 1, true,
+              "++\n||\n++\n||\n++\nonly showing top 1 row\n");
   assert_show((spark_show){20, 20, false, true}, names, 2, cells, 1, false,
               "<table border='1'>\n<tr><th>age</th><th>name</th></tr>\n<tr><td>14</td><td>Tom</td></tr>\n</table>\n");
 }
@@ -376,9 +385,11 @@ static void show_escapes_cuts_and_counts_wide_characters(void **state) {
   (void)state;
   const char *const names[] = {"c"};
   const char *const cells[] = {"a\nb\tc", "\xe4\xb8\xad\xe6\x96\x87", "0123456789012345678901", "\xc3\xa9"};
-  assert_show((spark_show){20, 20, false, false}, names, 1, cells, 4, false,
-              "+--------------------+\n|                   c|\n+--------------------+\n|             a\\nb\\tc|\n|                "
-              "\xe4\xb8\xad\xe6\x96\x87|\n|01234567890123456...|\n|                   \xc3\xa9|\n+--------------------+\n");
+  assert_show(
+      (spark_show){20, 20, false, false}, names, 1, cells, 4, false,
+      "+--------------------+\n|                   c|\n+--------------------+\n|             a\\nb\\tc|\n|             "
+      "   "
+      "\xe4\xb8\xad\xe6\x96\x87|\n|01234567890123456...|\n|                   \xc3\xa9|\n+--------------------+\n");
 }
 
 /* ---- errors ---- */
@@ -396,10 +407,11 @@ static void a_runtime_error_marks_its_place_in_the_text(void **state) {
                                .has_position = true};
   trn_error *error = trn_error_create(&spec);
   spark_failure *failure = spark__failure_create(TRN_INVALID_ARGUMENT, error, SPARK_PHASE_EXECUTION, sql, true);
-  assert_string_equal(failure->message,
-                      "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL "
-                      "instead. If necessary set \"spark.sql.ansi.enabled\" to \"false\" to bypass this error. SQLSTATE: "
-                      "22012\n== SQL (line 1, position 8) ==\nselect 1/0\n       ^^^\n");
+  assert_string_equal(
+      failure->message,
+      "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL "
+      "instead. If necessary set \"spark.sql.ansi.enabled\" to \"false\" to bypass this error. SQLSTATE: "
+      "22012\n== SQL (line 1, position 8) ==\nselect 1/0\n       ^^^\n");
   assert_string_equal(failure->fragment, "1/0");
   spark__failure_unref(failure);
   trn_error_unref(error);
@@ -407,7 +419,8 @@ static void a_runtime_error_marks_its_place_in_the_text(void **state) {
 
 static void contexts_of_long_texts_are_cut(void **state) {
   (void)state;
-  const char *sql = "select\n aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, 1/\n0 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+  const char *sql = "select\n aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, 1/\n0 "
+                    "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
   int32_t start = (int32_t)(strstr(sql, "1/") - sql);
   const trn_error_spec spec = {.struct_size = sizeof spec,
                                .status = TRN_INVALID_ARGUMENT,
@@ -417,8 +430,9 @@ static void contexts_of_long_texts_are_cut(void **state) {
                                .has_position = true};
   trn_error *error = trn_error_create(&spec);
   spark_failure *failure = spark__failure_create(TRN_INVALID_ARGUMENT, error, SPARK_PHASE_EXECUTION, sql, true);
-  assert_string_equal(failure->summary, "== SQL (line 2, position 59) ==\n...aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, 1/\n"
-                                        "                                   ^^\n0 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb...\n^\n");
+  assert_string_equal(failure->summary,
+                      "== SQL (line 2, position 59) ==\n...aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, 1/\n"
+                      "                                   ^^\n0 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb...\n^\n");
   spark__failure_unref(failure);
   trn_error_unref(error);
 }

@@ -50,7 +50,8 @@ static int64_t check_range_batches(const responses *r, size_t from, size_t to) {
 static void a_query_gives_schema_batches_and_result_complete(void **state) {
   spark_client *client = *state;
   test_plan p;
-  responses r = client_execute(client, range_plan(&p, 0, 20000), (execute_options){.operation_id = operation, .reattachable = true});
+  responses r = client_execute(client, range_plan(&p, 0, 20000),
+                               (execute_options){.operation_id = operation, .reattachable = true});
   assert_int_equal(r.reply.status, TRN_OK);
   assert_true(r.count >= 3);
   assert_non_null(r.items[0]->schema);
@@ -89,7 +90,8 @@ static void an_empty_result_still_has_one_batch(void **state) {
 
 static void large_batches_are_cut_into_chunks_as_asked(void **state) {
   test_plan p;
-  responses r = client_execute(*state, range_plan(&p, 0, 8000), (execute_options){.chunks = true, .chunk_bytes = 10000});
+  responses r =
+      client_execute(*state, range_plan(&p, 0, 8000), (execute_options){.chunks = true, .chunk_bytes = 10000});
   assert_int_equal(r.reply.status, TRN_OK);
   size_t total = 0;
   int64_t chunks = r.items[1]->arrow_batch->num_chunks_in_batch;
@@ -145,10 +147,12 @@ static void a_failure_carries_spark_s_classes_and_its_details_can_be_fetched(voi
   const trn_script script = {.execute_status = TRN_INVALID_ARGUMENT, .condition = "DIVIDE_BY_ZERO", .message = "x"};
   assert_int_equal(trn__scripted_on(client->scripted, NULL, &script), TRN_OK);
   test_plan p;
-  responses r = client_execute(client, range_plan(&p, 0, 1), (execute_options){.operation_id = operation, .reattachable = true});
+  responses r =
+      client_execute(client, range_plan(&p, 0, 1), (execute_options){.operation_id = operation, .reattachable = true});
   assert_int_equal(r.reply.status, TRN_INTERNAL);
   assert_true(has_condition(&r.reply, "DIVIDE_BY_ZERO"));
-  char *message, *classes = details_value(&r.reply, "classes", &message), *id = details_value(&r.reply, "errorId", NULL);
+  char *message, *classes = details_value(&r.reply, "classes", &message),
+                 *id = details_value(&r.reply, "errorId", NULL);
   char *sqlstate = details_value(&r.reply, "sqlState", NULL);
   assert_string_equal(message, r.reply.message); /* or the client raises ValueError */
   assert_string_equal(sqlstate, "22012");
@@ -169,7 +173,8 @@ static void a_failure_carries_spark_s_classes_and_its_details_can_be_fetched(voi
   assert_string_equal(details->errors[0]->spark_throwable->error_class, "DIVIDE_BY_ZERO");
   spark__connect__fetch_error_details_response__free_unpacked(details, NULL);
   request.error_id = (char *)operation;
-  details = client_ask(client, "FetchErrorDetails", &request, &spark__connect__fetch_error_details_response__descriptor);
+  details =
+      client_ask(client, "FetchErrorDetails", &request, &spark__connect__fetch_error_details_response__descriptor);
   assert_int_equal(details->n_errors, 0);
   spark__connect__fetch_error_details_response__free_unpacked(details, NULL);
   free(message), free(classes), free(id), free(sqlstate);
@@ -195,7 +200,8 @@ static void a_parse_error_shows_the_text(void **state) {
   assert_string_equal(r.reply.message, "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601 "
                                        "(line 1, pos 0)\n\n== SQL ==\nselec 1\n^^^\n");
   char *classes = details_value(&r.reply, "classes", NULL);
-  assert_non_null(strstr(classes, "[\"org.apache.spark.sql.catalyst.parser.ParseException\",\"org.apache.spark.sql.AnalysisException\""));
+  assert_non_null(strstr(
+      classes, "[\"org.apache.spark.sql.catalyst.parser.ParseException\",\"org.apache.spark.sql.AnalysisException\""));
   free(classes);
   responses_finish(&r);
 }
@@ -218,7 +224,8 @@ static void artifacts_are_drained_and_refused(void **state) {
 static void reattach_replays_what_follows_a_response(void **state) {
   spark_client *client = *state;
   test_plan p;
-  responses first = client_execute(client, range_plan(&p, 0, 20000), (execute_options){.operation_id = operation, .reattachable = true});
+  responses first = client_execute(client, range_plan(&p, 0, 20000),
+                                   (execute_options){.operation_id = operation, .reattachable = true});
   responses all = client_reattach(client, operation, NULL);
   assert_int_equal(all.count, first.count);
   for (size_t i = 0; i < all.count; i++) assert_string_equal(all.items[i]->response_id, first.items[i]->response_id);
@@ -249,7 +256,8 @@ static void reattach_replays_what_follows_a_response(void **state) {
 static void a_used_operation_id_runs_again(void **state) {
   test_plan p;
   for (int i = 0; i < 2; i++) {
-    responses r = client_execute(*state, range_plan(&p, 0, 7), (execute_options){.operation_id = operation, .reattachable = true});
+    responses r = client_execute(*state, range_plan(&p, 0, 7),
+                                 (execute_options){.operation_id = operation, .reattachable = true});
     assert_int_equal(r.reply.status, TRN_OK);
     assert_int_equal(r.count, 3);
     responses_finish(&r);
@@ -269,7 +277,9 @@ static void a_second_reader_takes_over(void **state) {
   test_plan p;
   watch one, two;
   watch_start(client, &one, "ExecutePlan",
-              execute_slice(client, range_plan(&p, 0, 20000), (execute_options){.operation_id = operation, .reattachable = true}), false);
+              execute_slice(client, range_plan(&p, 0, 20000),
+                            (execute_options){.operation_id = operation, .reattachable = true}),
+              false);
   assert_true(watch_wait(&one, 2));
   watch_start(client, &two, "ReattachExecute", reattach_slice(client, operation, NULL), false);
   assert_true(watch_wait(&one, 0));
@@ -294,7 +304,8 @@ static void a_stream_that_is_open_for_long_is_ended_to_be_resumed(void **state) 
   const trn_script script = {.is_hanging = true, .hang_at = 1};
   assert_int_equal(trn__scripted_on(client->scripted, NULL, &script), TRN_OK);
   test_plan p;
-  responses r = client_execute(client, range_plan(&p, 0, 20000), (execute_options){.operation_id = operation, .reattachable = true});
+  responses r = client_execute(client, range_plan(&p, 0, 20000),
+                               (execute_options){.operation_id = operation, .reattachable = true});
   assert_int_equal(r.reply.status, TRN_OK); /* and no result_complete: the client goes on */
   assert_int_equal(r.count, 2);
   responses rest = client_reattach(client, operation, r.items[1]->response_id);
@@ -314,7 +325,9 @@ static void a_reader_that_does_not_read_pauses_the_source(void **state) {
   test_plan p;
   watch w;
   watch_start(client, &w, "ExecutePlan",
-              execute_slice(client, range_plan(&p, 0, 2000), (execute_options){.operation_id = operation, .reattachable = true}), true);
+              execute_slice(client, range_plan(&p, 0, 2000),
+                            (execute_options){.operation_id = operation, .reattachable = true}),
+              true);
   uint64_t before, pulls = 0;
   do { /* until nothing is pulled for a while */
     before = pulls;
@@ -344,8 +357,10 @@ static void an_operation_nobody_reads_is_abandoned(void **state) {
   assert_int_equal(trn__scripted_on(client->scripted, NULL, &script), TRN_OK);
   test_plan p;
   watch w;
-  watch_start(client, &w, "ExecutePlan",
-              execute_slice(client, range_plan(&p, 0, 10), (execute_options){.operation_id = operation, .reattachable = true}), false);
+  watch_start(
+      client, &w, "ExecutePlan",
+      execute_slice(client, range_plan(&p, 0, 10), (execute_options){.operation_id = operation, .reattachable = true}),
+      false);
   assert_true(watch_wait(&w, 1));
   trn__inproc_call_cancel(w.call);
   WAIT_UNTIL(trn__scripted_count(client->scripted).streams_closed == 1);
@@ -419,7 +434,8 @@ static void interrupt_ends_a_running_query_and_names_it(void **state) {
   test_plan p;
   watch w;
   watch_start(client, &w, "ExecutePlan",
-              execute_slice(client, range_plan(&p, 0, 20000), (execute_options){.operation_id = operation, .tag = "mine", .reattachable = true}),
+              execute_slice(client, range_plan(&p, 0, 20000),
+                            (execute_options){.operation_id = operation, .tag = "mine", .reattachable = true}),
               false);
   assert_true(watch_wait(&w, 2));
   assert_int_equal(status_of(client, operation), 2);
@@ -443,7 +459,9 @@ static void interrupt_ends_a_paused_query(void **state) {
   test_plan p;
   watch w;
   watch_start(client, &w, "ExecutePlan",
-              execute_slice(client, range_plan(&p, 0, 20000), (execute_options){.operation_id = operation, .reattachable = true}), true);
+              execute_slice(client, range_plan(&p, 0, 20000),
+                            (execute_options){.operation_id = operation, .reattachable = true}),
+              true);
   uint64_t before, pulls = 0;
   do {
     before = pulls;
@@ -478,7 +496,8 @@ static void plans_that_take_long_leave_the_rest_answering(void **state) {
   watch calls[4]; /* two workers */
   test_plan p;
   for (size_t i = 0; i < 4; i++)
-    watch_start(client, &calls[i], "ExecutePlan", execute_slice(client, range_plan(&p, 0, 10), (execute_options){.reattachable = true}), false);
+    watch_start(client, &calls[i], "ExecutePlan",
+                execute_slice(client, range_plan(&p, 0, 10), (execute_options){.reattachable = true}), false);
   WAIT_UNTIL(atomic_load(&slow.entered) == 2);
   assert_int_equal(atomic_load(&slow.entered), 2);
   assert_int_equal(status_of(client, operation), 0); /* answered */
@@ -500,7 +519,8 @@ static void a_query_text_comes_back_to_be_run_later(void **state) {
   responses r = client_execute(*state, sql_plan(&p, "select 1 as one"), (execute_options){.reattachable = true});
   assert_int_equal(r.reply.status, TRN_OK);
   assert_int_equal(r.count, 2);
-  assert_int_equal(r.items[0]->response_type_case, SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__RESPONSE_TYPE_SQL_COMMAND_RESULT);
+  assert_int_equal(r.items[0]->response_type_case,
+                   SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__RESPONSE_TYPE_SQL_COMMAND_RESULT);
   const Spark__Connect__Relation *relation = r.items[0]->sql_command_result->relation;
   assert_int_equal(relation->rel_type_case, SPARK__CONNECT__RELATION__REL_TYPE_SQL);
   assert_string_equal(relation->sql->query, "select 1 as one");
@@ -510,7 +530,8 @@ static void a_query_text_comes_back_to_be_run_later(void **state) {
 
 static void a_command_text_runs_now_and_gives_its_rows(void **state) {
   test_plan p;
-  responses r = client_execute(*state, sql_plan(&p, "set spark.sql.shuffle.partitions = 5"), (execute_options){.reattachable = true});
+  responses r = client_execute(*state, sql_plan(&p, "set spark.sql.shuffle.partitions = 5"),
+                               (execute_options){.reattachable = true});
   assert_int_equal(r.reply.status, TRN_OK);
   const Spark__Connect__Relation *relation = r.items[0]->sql_command_result->relation;
   assert_int_equal(relation->rel_type_case, SPARK__CONNECT__RELATION__REL_TYPE_LOCAL_RELATION);

@@ -9,10 +9,10 @@ enum { ANALYZE_INPUT_FILES_MAX = 10000 };
 typedef Spark__Connect__AnalyzePlanResponse analyze_response;
 
 /* Sets the member of the response's oneof: its type's init function and the case. */
-#define RESULT(type, init, member, value)                                             \
-  type result;                                                                        \
-  init(&result);                                                                      \
-  response->result_case = SPARK__CONNECT__ANALYZE_PLAN_RESPONSE__RESULT_##value;      \
+#define RESULT(type, init, member, value)                                                                              \
+  type result;                                                                                                         \
+  init(&result);                                                                                                       \
+  response->result_case = SPARK__CONNECT__ANALYZE_PLAN_RESPONSE__RESULT_##value;                                       \
   response->member = &result
 
 static trn_status reply(spark_rpc *rpc, analyze_response *response, trn_error **error) {
@@ -26,13 +26,13 @@ static trn_status reply(spark_rpc *rpc, analyze_response *response, trn_error **
 static trn_status root_of(const Spark__Connect__Plan *plan, const Spark__Connect__Relation **out, trn_error **error) {
   *out = NULL;
   switch (plan ? plan->op_type_case : SPARK__CONNECT__PLAN__OP_TYPE__NOT_SET) {
-    case SPARK__CONNECT__PLAN__OP_TYPE_ROOT: *out = plan->root; return TRN_OK;
-    case SPARK__CONNECT__PLAN__OP_TYPE_COMPRESSED_OPERATION:
-      return spark__raise(error, TRN_UNIMPLEMENTED, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg",
-                          "compressed plans are not supported", NULL, NULL, NULL, NULL);
-    case SPARK__CONNECT__PLAN__OP_TYPE_COMMAND:
-      return spark__error_not_supported(error, &plan->base, (int)plan->op_type_case);
-    default: return spark__error_not_set(error, "spark.connect.Plan", "OPTYPE_NOT_SET");
+  case SPARK__CONNECT__PLAN__OP_TYPE_ROOT: *out = plan->root; return TRN_OK;
+  case SPARK__CONNECT__PLAN__OP_TYPE_COMPRESSED_OPERATION:
+    return spark__raise(error, TRN_UNIMPLEMENTED, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg",
+                        "compressed plans are not supported", NULL, NULL, NULL, NULL);
+  case SPARK__CONNECT__PLAN__OP_TYPE_COMMAND:
+    return spark__error_not_supported(error, &plan->base, (int)plan->op_type_case);
+  default: return spark__error_not_set(error, "spark.connect.Plan", "OPTYPE_NOT_SET");
   }
 }
 
@@ -53,10 +53,10 @@ static trn_status catalog_fields(spark_rpc *rpc, const Spark__Connect__Catalog *
   return TRN_OK;
 }
 
-/* The fields of a plan's result, also of those that are made here. `*plan` may be NULL afterwards; the fields live as long as
- * it and the request. */
-static trn_status fields_of(spark_rpc *rpc, const Spark__Connect__Plan *from, trn_plan **plan,
-                            const trn_field **fields, size_t *count, trn_error **error) {
+/* The fields of a plan's result, also of those that are made here. `*plan` may be NULL afterwards; the fields live as
+ * long as it and the request. */
+static trn_status fields_of(spark_rpc *rpc, const Spark__Connect__Plan *from, trn_plan **plan, const trn_field **fields,
+                            size_t *count, trn_error **error) {
   const Spark__Connect__Relation *root;
   *plan = NULL;
   trn_status status = root_of(from, &root, error);
@@ -81,7 +81,8 @@ static trn_status fields_of(spark_rpc *rpc, const Spark__Connect__Plan *from, tr
 
 static trn_status answer_schema(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__Schema *request,
                                 analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__Schema, spark__connect__analyze_plan_response__schema__init, schema, SCHEMA);
+  RESULT(Spark__Connect__AnalyzePlanResponse__Schema, spark__connect__analyze_plan_response__schema__init, schema,
+         SCHEMA);
   trn_plan *plan;
   const trn_field *fields;
   size_t count;
@@ -96,8 +97,8 @@ static trn_status answer_schema(spark_rpc *rpc, const Spark__Connect__AnalyzePla
 
 /* ---- explain ---- */
 
-static trn_status put_explain(spark_rpc *rpc, trn_plan *plan, const char *title, trn_explain_mode mode,
-                              trn_strbuf *out, trn_error **error) {
+static trn_status put_explain(spark_rpc *rpc, trn_plan *plan, const char *title, trn_explain_mode mode, trn_strbuf *out,
+                              trn_error **error) {
   char *text = NULL;
   trn_status status = trn_backend_explain(rpc->session->session, plan, mode, &text, error);
   if (status) return status;
@@ -139,7 +140,8 @@ trn_status spark__explain(spark_rpc *rpc, const Spark__Connect__Relation *relati
 
 static trn_status answer_explain(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__Explain *request,
                                  analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__Explain, spark__connect__analyze_plan_response__explain__init, explain, EXPLAIN);
+  RESULT(Spark__Connect__AnalyzePlanResponse__Explain, spark__connect__analyze_plan_response__explain__init, explain,
+         EXPLAIN);
   static const char *const modes[] = {"", "simple", "extended", "codegen", "cost", "formatted"}; /* by ExplainMode */
   size_t mode = (size_t)request->explain_mode;
   if (mode < 1 || mode >= sizeof modes / sizeof *modes)
@@ -161,16 +163,16 @@ static trn_status answer_explain(spark_rpc *rpc, const Spark__Connect__AnalyzePl
 /* Spark's DataType.typeName. */
 static void put_type_name(trn_strbuf *out, const trn_type *type) {
   switch (type->id) {
-    case TRN_TYPE_NULL: trn__strbuf_puts(out, "void"); break;
-    case TRN_TYPE_BOOL: trn__strbuf_puts(out, "boolean"); break;
-    case TRN_TYPE_INT8: trn__strbuf_puts(out, "byte"); break;
-    case TRN_TYPE_INT16: trn__strbuf_puts(out, "short"); break;
-    case TRN_TYPE_INT32: trn__strbuf_puts(out, "integer"); break;
-    case TRN_TYPE_INT64: trn__strbuf_puts(out, "long"); break;
-    case TRN_TYPE_ARRAY: trn__strbuf_puts(out, "array"); break;
-    case TRN_TYPE_MAP: trn__strbuf_puts(out, "map"); break;
-    case TRN_TYPE_STRUCT: trn__strbuf_puts(out, "struct"); break;
-    default: spark__type_simple(out, type);
+  case TRN_TYPE_NULL: trn__strbuf_puts(out, "void"); break;
+  case TRN_TYPE_BOOL: trn__strbuf_puts(out, "boolean"); break;
+  case TRN_TYPE_INT8: trn__strbuf_puts(out, "byte"); break;
+  case TRN_TYPE_INT16: trn__strbuf_puts(out, "short"); break;
+  case TRN_TYPE_INT32: trn__strbuf_puts(out, "integer"); break;
+  case TRN_TYPE_INT64: trn__strbuf_puts(out, "long"); break;
+  case TRN_TYPE_ARRAY: trn__strbuf_puts(out, "array"); break;
+  case TRN_TYPE_MAP: trn__strbuf_puts(out, "map"); break;
+  case TRN_TYPE_STRUCT: trn__strbuf_puts(out, "struct"); break;
+  default: spark__type_simple(out, type);
   }
 }
 
@@ -202,14 +204,15 @@ static void put_tree(tree *t, const trn_type *type, size_t prefix, int32_t level
     put_tree_node(t, "value", type->fields[1].type, "valueContainsNull", type->fields[1].nullable, prefix, levels);
   } else if (type->id == TRN_TYPE_STRUCT) {
     for (uint32_t i = 0; i < type->field_count; i++)
-      put_tree_node(t, type->fields[i].name, type->fields[i].type, "nullable", type->fields[i].nullable, prefix, levels);
+      put_tree_node(t, type->fields[i].name, type->fields[i].type, "nullable", type->fields[i].nullable, prefix,
+                    levels);
   }
 }
 
 static trn_status answer_tree(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__TreeString *request,
                               analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__TreeString, spark__connect__analyze_plan_response__tree_string__init, tree_string,
-         TREE_STRING);
+  RESULT(Spark__Connect__AnalyzePlanResponse__TreeString, spark__connect__analyze_plan_response__tree_string__init,
+         tree_string, TREE_STRING);
   trn_plan *plan;
   const trn_field *fields;
   size_t count;
@@ -234,7 +237,8 @@ static trn_status answer_tree(spark_rpc *rpc, const Spark__Connect__AnalyzePlanR
 
 static trn_status answer_is_local(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__IsLocal *request,
                                   analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__IsLocal, spark__connect__analyze_plan_response__is_local__init, is_local, IS_LOCAL);
+  RESULT(Spark__Connect__AnalyzePlanResponse__IsLocal, spark__connect__analyze_plan_response__is_local__init, is_local,
+         IS_LOCAL);
   trn_plan *plan = NULL;
   trn_status status = translate(rpc, request->plan, &plan, error);
   if (status) return status;
@@ -245,8 +249,8 @@ static trn_status answer_is_local(spark_rpc *rpc, const Spark__Connect__AnalyzeP
 
 static trn_status answer_is_streaming(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__IsStreaming *request,
                                       analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__IsStreaming, spark__connect__analyze_plan_response__is_streaming__init, is_streaming,
-         IS_STREAMING);
+  RESULT(Spark__Connect__AnalyzePlanResponse__IsStreaming, spark__connect__analyze_plan_response__is_streaming__init,
+         is_streaming, IS_STREAMING);
   trn_plan *plan = NULL; /* a wrong plan is an error here too; there are no streaming relations */
   trn_status status = translate(rpc, request->plan, &plan, error);
   trn_plan_unref(plan);
@@ -263,8 +267,8 @@ typedef struct file_list {
 static void add_paths(file_list *list, const Spark__Connect__Read__DataSource *source) {
   for (size_t i = 0; i < source->n_paths && list->count < ANALYZE_INPUT_FILES_MAX; i++) {
     const char *path = source->paths[i];
-    char *copy = strstr(path, ":/") ? trn__arena_strdup(list->arena, path)
-                                    : trn__arena_printf(list->arena, "file://%s", path);
+    char *copy =
+        strstr(path, ":/") ? trn__arena_strdup(list->arena, path) : trn__arena_printf(list->arena, "file://%s", path);
     if (!copy) list->failed = true;
     if (copy) list->files[list->count++] = copy;
   }
@@ -295,8 +299,8 @@ static void find_paths(file_list *list, const ProtobufCMessage *message) {
 
 static trn_status answer_input_files(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__InputFiles *request,
                                      analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__InputFiles, spark__connect__analyze_plan_response__input_files__init, input_files,
-         INPUT_FILES);
+  RESULT(Spark__Connect__AnalyzePlanResponse__InputFiles, spark__connect__analyze_plan_response__input_files__init,
+         input_files, INPUT_FILES);
   trn_plan *plan = NULL;
   trn_status status = translate(rpc, request->plan, &plan, error);
   trn_plan_unref(plan);
@@ -321,8 +325,8 @@ static trn_status answer_version(spark_rpc *rpc, analyze_response *response, trn
 
 static trn_status answer_ddl_parse(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__DDLParse *request,
                                    analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__DDLParse, spark__connect__analyze_plan_response__ddlparse__init, ddl_parse,
-         DDL_PARSE);
+  RESULT(Spark__Connect__AnalyzePlanResponse__DDLParse, spark__connect__analyze_plan_response__ddlparse__init,
+         ddl_parse, DDL_PARSE);
   const char *text = request->ddl_string;
   size_t size = strlen(text);
   rpc->phase = SPARK_PHASE_PARSE;
@@ -361,8 +365,8 @@ static void put_identifier(trn_strbuf *out, const char *name) {
 
 static trn_status answer_json_to_ddl(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__JsonToDDL *request,
                                      analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__JsonToDDL, spark__connect__analyze_plan_response__json_to_ddl__init, json_to_ddl,
-         JSON_TO_DDL);
+  RESULT(Spark__Connect__AnalyzePlanResponse__JsonToDDL, spark__connect__analyze_plan_response__json_to_ddl__init,
+         json_to_ddl, JSON_TO_DDL);
   const trn_type *type = NULL;
   trn_status status =
       spark__schema_from_text(rpc->arena, request->json_string, strlen(request->json_string), &type, error);
@@ -386,8 +390,7 @@ static trn_status answer_json_to_ddl(spark_rpc *rpc, const Spark__Connect__Analy
 
 /* ---- semantics ---- */
 
-static trn_status fingerprint_of(spark_rpc *rpc, const Spark__Connect__Plan *from, uint8_t out[16],
-                                 trn_error **error) {
+static trn_status fingerprint_of(spark_rpc *rpc, const Spark__Connect__Plan *from, uint8_t out[16], trn_error **error) {
   trn_plan *plan = NULL;
   trn_status status = translate(rpc, from, &plan, error);
   if (!status) trn_plan_fingerprint(plan, out);
@@ -395,10 +398,11 @@ static trn_status fingerprint_of(spark_rpc *rpc, const Spark__Connect__Plan *fro
   return status;
 }
 
-static trn_status answer_same_semantics(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__SameSemantics *request,
+static trn_status answer_same_semantics(spark_rpc *rpc,
+                                        const Spark__Connect__AnalyzePlanRequest__SameSemantics *request,
                                         analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__SameSemantics, spark__connect__analyze_plan_response__same_semantics__init,
-         same_semantics, SAME_SEMANTICS);
+  RESULT(Spark__Connect__AnalyzePlanResponse__SameSemantics,
+         spark__connect__analyze_plan_response__same_semantics__init, same_semantics, SAME_SEMANTICS);
   uint8_t a[16], b[16];
   trn_status status = fingerprint_of(rpc, request->target_plan, a, error);
   if (!status) status = fingerprint_of(rpc, request->other_plan, b, error);
@@ -444,7 +448,8 @@ static trn_status storage_key(spark_rpc *rpc, Spark__Connect__Relation *relation
 
 static trn_status answer_persist(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__Persist *request,
                                  analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__Persist, spark__connect__analyze_plan_response__persist__init, persist, PERSIST);
+  RESULT(Spark__Connect__AnalyzePlanResponse__Persist, spark__connect__analyze_plan_response__persist__init, persist,
+         PERSIST);
   enum { PERSISTED_MAX = 10000 };
   char key[40];
   trn_status status = storage_key(rpc, request->relation, key, error);
@@ -462,8 +467,8 @@ static trn_status answer_persist(spark_rpc *rpc, const Spark__Connect__AnalyzePl
 
 static trn_status answer_unpersist(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__Unpersist *request,
                                    analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__Unpersist, spark__connect__analyze_plan_response__unpersist__init, unpersist,
-         UNPERSIST);
+  RESULT(Spark__Connect__AnalyzePlanResponse__Unpersist, spark__connect__analyze_plan_response__unpersist__init,
+         unpersist, UNPERSIST);
   char key[40];
   trn_status status = storage_key(rpc, request->relation, key, error);
   if (status) return status;
@@ -473,10 +478,11 @@ static trn_status answer_unpersist(spark_rpc *rpc, const Spark__Connect__Analyze
   return reply(rpc, response, error);
 }
 
-static trn_status answer_storage_level(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__GetStorageLevel *request,
+static trn_status answer_storage_level(spark_rpc *rpc,
+                                       const Spark__Connect__AnalyzePlanRequest__GetStorageLevel *request,
                                        analyze_response *response, trn_error **error) {
-  RESULT(Spark__Connect__AnalyzePlanResponse__GetStorageLevel, spark__connect__analyze_plan_response__get_storage_level__init,
-         get_storage_level, GET_STORAGE_LEVEL);
+  RESULT(Spark__Connect__AnalyzePlanResponse__GetStorageLevel,
+         spark__connect__analyze_plan_response__get_storage_level__init, get_storage_level, GET_STORAGE_LEVEL);
   Spark__Connect__StorageLevel level = SPARK__CONNECT__STORAGE_LEVEL__INIT;
   char key[40];
   trn_status status = storage_key(rpc, request->relation, key, error);
@@ -504,20 +510,20 @@ trn_status spark__handle_analyze(spark_rpc *rpc, ProtobufCMessage *message, trn_
   trn_status status = spark__session_enter(rpc, SPARK_SESSION_KEY(request), true, error);
   if (status) return status;
   switch (request->analyze_case) {
-    case ASK(SCHEMA): return answer_schema(rpc, request->schema, &response, error);
-    case ASK(EXPLAIN): return answer_explain(rpc, request->explain, &response, error);
-    case ASK(TREE_STRING): return answer_tree(rpc, request->tree_string, &response, error);
-    case ASK(IS_LOCAL): return answer_is_local(rpc, request->is_local, &response, error);
-    case ASK(IS_STREAMING): return answer_is_streaming(rpc, request->is_streaming, &response, error);
-    case ASK(INPUT_FILES): return answer_input_files(rpc, request->input_files, &response, error);
-    case ASK(SPARK_VERSION): return answer_version(rpc, &response, error);
-    case ASK(DDL_PARSE): return answer_ddl_parse(rpc, request->ddl_parse, &response, error);
-    case ASK(SAME_SEMANTICS): return answer_same_semantics(rpc, request->same_semantics, &response, error);
-    case ASK(SEMANTIC_HASH): return answer_semantic_hash(rpc, request->semantic_hash, &response, error);
-    case ASK(PERSIST): return answer_persist(rpc, request->persist, &response, error);
-    case ASK(UNPERSIST): return answer_unpersist(rpc, request->unpersist, &response, error);
-    case ASK(GET_STORAGE_LEVEL): return answer_storage_level(rpc, request->get_storage_level, &response, error);
-    case ASK(JSON_TO_DDL): return answer_json_to_ddl(rpc, request->json_to_ddl, &response, error);
-    default: return spark__error_not_set(error, "spark.connect.AnalyzePlanRequest", "ANALYZE_NOT_SET");
+  case ASK(SCHEMA): return answer_schema(rpc, request->schema, &response, error);
+  case ASK(EXPLAIN): return answer_explain(rpc, request->explain, &response, error);
+  case ASK(TREE_STRING): return answer_tree(rpc, request->tree_string, &response, error);
+  case ASK(IS_LOCAL): return answer_is_local(rpc, request->is_local, &response, error);
+  case ASK(IS_STREAMING): return answer_is_streaming(rpc, request->is_streaming, &response, error);
+  case ASK(INPUT_FILES): return answer_input_files(rpc, request->input_files, &response, error);
+  case ASK(SPARK_VERSION): return answer_version(rpc, &response, error);
+  case ASK(DDL_PARSE): return answer_ddl_parse(rpc, request->ddl_parse, &response, error);
+  case ASK(SAME_SEMANTICS): return answer_same_semantics(rpc, request->same_semantics, &response, error);
+  case ASK(SEMANTIC_HASH): return answer_semantic_hash(rpc, request->semantic_hash, &response, error);
+  case ASK(PERSIST): return answer_persist(rpc, request->persist, &response, error);
+  case ASK(UNPERSIST): return answer_unpersist(rpc, request->unpersist, &response, error);
+  case ASK(GET_STORAGE_LEVEL): return answer_storage_level(rpc, request->get_storage_level, &response, error);
+  case ASK(JSON_TO_DDL): return answer_json_to_ddl(rpc, request->json_to_ddl, &response, error);
+  default: return spark__error_not_set(error, "spark.connect.AnalyzePlanRequest", "ANALYZE_NOT_SET");
   }
 }

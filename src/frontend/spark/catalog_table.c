@@ -1,5 +1,5 @@
-/* Relation.catalog: spark.catalog.* . There is one catalog with one database and no tables yet; what lives in a session are
- * temporary views. Columns as Spark 4.2 returns them: clients read them by position. */
+/* Relation.catalog: spark.catalog.* . There is one catalog with one database and no tables yet; what lives in a session
+ * are temporary views. Columns as Spark 4.2 returns them: clients read them by position. */
 #include <strings.h>
 
 #include "frontend/spark/service.h"

@@ -9,8 +9,7 @@ static trn_status finish(spark_execution *execution) {
   return TRN_OK;
 }
 
-static trn_status answer(spark_execution *execution, Spark__Connect__ExecutePlanResponse *response,
-                         trn_error **error) {
+static trn_status answer(spark_execution *execution, Spark__Connect__ExecutePlanResponse *response, trn_error **error) {
   if (spark__execution_append(execution, response)) return trn__no_memory(error);
   return finish(execution);
 }
@@ -133,12 +132,13 @@ static trn_status create_view(spark_rpc *rpc, const Spark__Connect__CreateDataFr
   size_t count;
   rpc->phase = SPARK_PHASE_PARSE;
   rpc->sql = view->name;
-  status = spark__sql_parse_multipart_identifier(rpc->arena, view->name, strlen(view->name), NULL, &parts, &count, error);
+  status =
+      spark__sql_parse_multipart_identifier(rpc->arena, view->name, strlen(view->name), NULL, &parts, &count, error);
   if (status) return status;
   rpc->phase = SPARK_PHASE_ANALYSIS;
   if (count != 1)
-    return spark__raise(error, TRN_INVALID_ARGUMENT, "TEMP_VIEW_NAME_TOO_MANY_NAME_PARTS", "actualName", view->name, NULL,
-                        NULL, NULL, NULL);
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "TEMP_VIEW_NAME_TOO_MANY_NAME_PARTS", "actualName", view->name,
+                        NULL, NULL, NULL, NULL);
   return spark__session_set_view(rpc->session, parts[0], view->is_global, view->input, view->replace, error);
 }
 
@@ -185,8 +185,8 @@ static trn_status run_statement(spark_rpc *rpc, spark_execution *execution, cons
   if (statement->kind == SPARK_SQL_RESET) return run_reset(rpc, execution, statement, error);
   trn_status status;
   const char *sql = rpc->sql; /* positions in a view's query are positions in this text */
-  if (statement->command && statement->command->command_type_case ==
-                                SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW) {
+  if (statement->command &&
+      statement->command->command_type_case == SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW) {
     status = create_view(rpc, statement->command->create_dataframe_view, error);
   } else if (statement->command) {
     spark_table rows;
@@ -237,20 +237,18 @@ static trn_status get_resources(spark_execution *execution, trn_error **error) {
 trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Command *command,
                               trn_error **error) {
   switch (command->command_type_case) {
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_SQL_COMMAND:
-      return run_sql(rpc, execution, command->sql_command, error);
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW: {
-      trn_status status = create_view(rpc, command->create_dataframe_view, error);
-      return status ? status : finish(execution);
-    }
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_GET_RESOURCES_COMMAND: return get_resources(execution, error);
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_ML_COMMAND:
-      /* Every client says this when it exits; there is no cache. */
-      if (command->ml_command->command_case == SPARK__CONNECT__ML_COMMAND__COMMAND_CLEAN_CACHE)
-        return finish(execution);
-      return spark__error_not_supported(error, &command->base, (int)command->command_type_case);
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE__NOT_SET:
-      return spark__error_not_set(error, "spark.connect.Command", "COMMANDTYPE_NOT_SET");
-    default: return spark__error_not_supported(error, &command->base, (int)command->command_type_case);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_SQL_COMMAND: return run_sql(rpc, execution, command->sql_command, error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW: {
+    trn_status status = create_view(rpc, command->create_dataframe_view, error);
+    return status ? status : finish(execution);
+  }
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_GET_RESOURCES_COMMAND: return get_resources(execution, error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_ML_COMMAND:
+    /* Every client says this when it exits; there is no cache. */
+    if (command->ml_command->command_case == SPARK__CONNECT__ML_COMMAND__COMMAND_CLEAN_CACHE) return finish(execution);
+    return spark__error_not_supported(error, &command->base, (int)command->command_type_case);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE__NOT_SET:
+    return spark__error_not_set(error, "spark.connect.Command", "COMMANDTYPE_NOT_SET");
+  default: return spark__error_not_supported(error, &command->base, (int)command->command_type_case);
   }
 }

@@ -80,16 +80,17 @@ static bool is_number(const char *text, bool may_have_point) {
 /* NULL: the value fits; else what it should have been. */
 static const char *type_mismatch(const spark_config_default *row, const char *value) {
   switch (row->type) {
-    case 'b': return strcasecmp(value, "true") == 0 || strcasecmp(value, "false") == 0 ? NULL : "boolean";
-    case 'i': return is_number(value, false) ? NULL : "int";
-    case 'd': return is_number(value, true) ? NULL : "double";
-    default: return NULL;
+  case 'b': return strcasecmp(value, "true") == 0 || strcasecmp(value, "false") == 0 ? NULL : "boolean";
+  case 'i': return is_number(value, false) ? NULL : "int";
+  case 'd': return is_number(value, true) ? NULL : "double";
+  default: return NULL;
   }
 }
 
 /* The form of a zone id: a region, or an offset. Whether the region exists shows when it is used. */
 static bool is_zone(const char *value) {
-  return *value && strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/:") == strlen(value);
+  return *value &&
+         strspn(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/:") == strlen(value);
 }
 
 static trn_status quoted_error(trn_error **error, trn_status status, const char *condition, const char *param,
@@ -135,8 +136,8 @@ trn_status spark__config_set(spark_session *session, const char *key, const char
   const spark_config_default *row = spark__config_default(key);
   const char *type = row ? type_mismatch(row, value) : NULL;
   if (type)
-    return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_CONF_VALUE.TYPE_MISMATCH", "confValue", value,
-                        "confName", key, "confType", type);
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_CONF_VALUE.TYPE_MISMATCH", "confValue", value, "confName",
+                        key, "confType", type);
   if (strcmp(key, "spark.sql.session.timeZone") == 0 && !is_zone(value))
     return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_CONF_VALUE.TIME_ZONE", "confValue", value, "confName",
                         key, NULL, NULL);
@@ -254,8 +255,7 @@ static trn_status run_get_all(config_reply *reply, const Spark__Connect__ConfigR
   return status ? trn__no_memory(error) : TRN_OK;
 }
 
-static trn_status run_unset(config_reply *reply, const Spark__Connect__ConfigRequest__Unset *unset,
-                            trn_error **error) {
+static trn_status run_unset(config_reply *reply, const Spark__Connect__ConfigRequest__Unset *unset, trn_error **error) {
   for (size_t i = 0; i < unset->n_keys; i++) {
     trn_status status = spark__config_unset(reply->rpc->session, unset->keys[i], error);
     if (status) return status;
@@ -278,19 +278,18 @@ static trn_status run_is_modifiable(config_reply *reply, const Spark__Connect__C
 static trn_status run(config_reply *reply, const Spark__Connect__ConfigRequest__Operation *operation,
                       trn_error **error) {
   switch (operation ? operation->op_type_case : SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE__NOT_SET) {
-    case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_SET: return run_set(reply, operation->set, error);
-    case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_GET:
-      return run_get(reply, operation->get->keys, operation->get->n_keys, false, error);
-    case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_GET_WITH_DEFAULT:
-      return run_get_with_default(reply, operation->get_with_default, error);
-    case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_GET_OPTION:
-      return run_get(reply, operation->get_option->keys, operation->get_option->n_keys, true, error);
-    case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_GET_ALL:
-      return run_get_all(reply, operation->get_all, error);
-    case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_UNSET: return run_unset(reply, operation->unset, error);
-    case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_IS_MODIFIABLE:
-      return run_is_modifiable(reply, operation->is_modifiable, error);
-    default: return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, " not supported.");
+  case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_SET: return run_set(reply, operation->set, error);
+  case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_GET:
+    return run_get(reply, operation->get->keys, operation->get->n_keys, false, error);
+  case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_GET_WITH_DEFAULT:
+    return run_get_with_default(reply, operation->get_with_default, error);
+  case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_GET_OPTION:
+    return run_get(reply, operation->get_option->keys, operation->get_option->n_keys, true, error);
+  case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_GET_ALL: return run_get_all(reply, operation->get_all, error);
+  case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_UNSET: return run_unset(reply, operation->unset, error);
+  case SPARK__CONNECT__CONFIG_REQUEST__OPERATION__OP_TYPE_IS_MODIFIABLE:
+    return run_is_modifiable(reply, operation->is_modifiable, error);
+  default: return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, " not supported.");
   }
 }
 

@@ -1,15 +1,16 @@
-/* trn_error as Spark sends it: gRPC status INTERNAL, google.rpc.Status with an ErrorInfo, and what FetchErrorDetails gives. */
+/* trn_error as Spark sends it: gRPC status INTERNAL, google.rpc.Status with an ErrorInfo, and what FetchErrorDetails
+ * gives. */
 #include <stdio.h>
 
 #include "frontend/spark/service.h"
 #include "grpc_status.pb-c.h"
 
 enum {
-  ERROR_MESSAGE_CHARS_MAX = 2048,  /* Spark cuts the message there */
-  ERROR_METADATA_BYTES_MAX = 1024, /* spark.connect.grpc.maxMetadataSize */
+  ERROR_MESSAGE_CHARS_MAX = 2048,    /* Spark cuts the message there */
+  ERROR_METADATA_BYTES_MAX = 1024,   /* spark.connect.grpc.maxMetadataSize */
   ERROR_MESSAGE_BYTES_MAX = 1 << 20, /* of what FetchErrorDetails gives: texts of queries are in it */
   ERROR_VALUE_BYTES_MAX = 64 << 10,  /* of one parameter or fragment there */
-  ERROR_TRAILERS_BYTES_MAX = 7500  /* gRPC clients refuse trailers over 8,192 bytes with the whole call */
+  ERROR_TRAILERS_BYTES_MAX = 7500    /* gRPC clients refuse trailers over 8,192 bytes with the whole call */
 };
 
 /* ---- conditions ---- */
@@ -93,12 +94,13 @@ static const char *const class_spark_unsupported[] = {"org.apache.spark.SparkUns
 static const char *const class_unsupported[] = {"java.lang.UnsupportedOperationException", CHAIN_RUNTIME};
 static const char *const class_sql[] = {"org.apache.spark.SparkSQLException", "java.sql.SQLException", CHAIN_CHECKED};
 static const char *const class_upgrade[] = {"org.apache.spark.SparkUpgradeException", CHAIN_RUNTIME};
-static const char *const class_file[] = {"org.apache.spark.SparkFileNotFoundException",
-                                         "java.io.FileNotFoundException", "java.io.IOException", CHAIN_CHECKED};
+static const char *const class_file[] = {"org.apache.spark.SparkFileNotFoundException", "java.io.FileNotFoundException",
+                                         "java.io.IOException", CHAIN_CHECKED};
 static const char *const class_plan[] = {"org.apache.spark.sql.connect.common.InvalidPlanInput", CHAIN_CHECKED};
 static const char *const class_spark[] = {"org.apache.spark.SparkException", CHAIN_CHECKED};
 
-/* The class of a condition, by the longest prefix that ends at a dot or at the end; '*' at the end of a name ends anywhere. */
+/* The class of a condition, by the longest prefix that ends at a dot or at the end; '*' at the end of a name ends
+ * anywhere. */
 static const struct {
   const char *condition;
   const char *const *classes;
@@ -347,8 +349,8 @@ static void add_metadata(trn_arena *arena, Google__Rpc__ErrorInfo *info, const c
   info->metadata[info->n_metadata++] = entry;
 }
 
-/* The message cut to what fits into trailers beside `details_size` bytes: it travels twice, percent-encoded as grpc-message
- * and inside the details as base64. Cut at a character's start. */
+/* The message cut to what fits into trailers beside `details_size` bytes: it travels twice, percent-encoded as
+ * grpc-message and inside the details as base64. Cut at a character's start. */
 static char *cut_message(trn_arena *arena, const char *message, size_t details_size) {
   size_t left = (size_t)ERROR_TRAILERS_BYTES_MAX * 3, used = details_size * 4; /* in thirds of a byte */
   size_t size = 0, chars = 0;
@@ -469,7 +471,8 @@ static void render_context(spark_failure *failure, trn_strbuf *message, const tr
   failure->start = (int32_t)start;
   failure->stop = (int32_t)stop;
   failure->fragment = copy_bounded(failure->arena, sql + start, stop - start + 1, ERROR_VALUE_BYTES_MAX);
-  failure->summary = copy_bounded(failure->arena, summary.data ? summary.data : "", summary.size, ERROR_VALUE_BYTES_MAX);
+  failure->summary =
+      copy_bounded(failure->arena, summary.data ? summary.data : "", summary.size, ERROR_VALUE_BYTES_MAX);
   if (summary.failed || !failure->fragment || !failure->summary) message->failed = true;
   trn__strbuf_finish(&summary);
 }

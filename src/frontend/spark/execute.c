@@ -33,17 +33,17 @@ static void read_options(spark_execution *execution, const Spark__Connect__Execu
   for (size_t i = 0; i < request->n_request_options; i++) {
     const Spark__Connect__ExecutePlanRequest__RequestOption *option = request->request_options[i];
     switch (option->request_option_case) {
-      case SPARK__CONNECT__EXECUTE_PLAN_REQUEST__REQUEST_OPTION__REQUEST_OPTION_REATTACH_OPTIONS:
-        execution->is_reattachable = option->reattach_options->reattachable;
-        break;
-      case SPARK__CONNECT__EXECUTE_PLAN_REQUEST__REQUEST_OPTION__REQUEST_OPTION_RESULT_CHUNKING_OPTIONS: {
-        const Spark__Connect__ResultChunkingOptions *chunking = option->result_chunking_options;
-        execution->may_chunk = chunking->allow_arrow_batch_chunking;
-        if (chunking->_preferred_arrow_chunk_size_case && chunking->preferred_arrow_chunk_size > 0)
-          execution->chunk_bytes = (size_t)chunking->preferred_arrow_chunk_size;
-        break;
-      }
-      default: break; /* options of plugins we do not have */
+    case SPARK__CONNECT__EXECUTE_PLAN_REQUEST__REQUEST_OPTION__REQUEST_OPTION_REATTACH_OPTIONS:
+      execution->is_reattachable = option->reattach_options->reattachable;
+      break;
+    case SPARK__CONNECT__EXECUTE_PLAN_REQUEST__REQUEST_OPTION__REQUEST_OPTION_RESULT_CHUNKING_OPTIONS: {
+      const Spark__Connect__ResultChunkingOptions *chunking = option->result_chunking_options;
+      execution->may_chunk = chunking->allow_arrow_batch_chunking;
+      if (chunking->_preferred_arrow_chunk_size_case && chunking->preferred_arrow_chunk_size > 0)
+        execution->chunk_bytes = (size_t)chunking->preferred_arrow_chunk_size;
+      break;
+    }
+    default: break; /* options of plugins we do not have */
     }
   }
 }
@@ -120,18 +120,18 @@ static trn_status run_show(spark_execution *execution, spark_rpc *rpc, const Spa
 static trn_status run_relation(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Relation *relation,
                                trn_error **error) {
   switch (relation->rel_type_case) {
-    case SPARK__CONNECT__RELATION__REL_TYPE_CATALOG: return run_catalog(execution, rpc, relation->catalog, error);
-    case SPARK__CONNECT__RELATION__REL_TYPE_SHOW_STRING: {
-      const Spark__Connect__ShowString *from = relation->show_string;
-      const spark_show show = {.rows = from->num_rows, .truncate = from->truncate, .vertical = from->vertical};
-      return run_show(execution, rpc, from->input, &show, error);
-    }
-    case SPARK__CONNECT__RELATION__REL_TYPE_HTML_STRING: {
-      const Spark__Connect__HtmlString *from = relation->html_string;
-      const spark_show show = {.rows = from->num_rows, .truncate = from->truncate, .html = true};
-      return run_show(execution, rpc, from->input, &show, error);
-    }
-    default: break;
+  case SPARK__CONNECT__RELATION__REL_TYPE_CATALOG: return run_catalog(execution, rpc, relation->catalog, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_SHOW_STRING: {
+    const Spark__Connect__ShowString *from = relation->show_string;
+    const spark_show show = {.rows = from->num_rows, .truncate = from->truncate, .vertical = from->vertical};
+    return run_show(execution, rpc, from->input, &show, error);
+  }
+  case SPARK__CONNECT__RELATION__REL_TYPE_HTML_STRING: {
+    const Spark__Connect__HtmlString *from = relation->html_string;
+    const spark_show show = {.rows = from->num_rows, .truncate = from->truncate, .html = true};
+    return run_show(execution, rpc, from->input, &show, error);
+  }
+  default: break;
   }
   trn_plan *plan = NULL;
   trn_status status = spark__plan_relation(rpc, relation, &plan, error);
@@ -143,12 +143,12 @@ static trn_status run_relation(spark_execution *execution, spark_rpc *rpc, const
 static trn_status run_plan(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Plan *plan,
                            trn_error **error) {
   switch (plan ? plan->op_type_case : SPARK__CONNECT__PLAN__OP_TYPE__NOT_SET) {
-    case SPARK__CONNECT__PLAN__OP_TYPE_ROOT: return run_relation(execution, rpc, plan->root, error);
-    case SPARK__CONNECT__PLAN__OP_TYPE_COMMAND: return spark__command_run(rpc, execution, plan->command, error);
-    case SPARK__CONNECT__PLAN__OP_TYPE_COMPRESSED_OPERATION: /* makes the client stop compressing */
-      return spark__raise(error, TRN_UNIMPLEMENTED, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg",
-                          "compressed plans are not supported", NULL, NULL, NULL, NULL);
-    default: return spark__error_not_set(error, "spark.connect.Plan", "OPTYPE_NOT_SET");
+  case SPARK__CONNECT__PLAN__OP_TYPE_ROOT: return run_relation(execution, rpc, plan->root, error);
+  case SPARK__CONNECT__PLAN__OP_TYPE_COMMAND: return spark__command_run(rpc, execution, plan->command, error);
+  case SPARK__CONNECT__PLAN__OP_TYPE_COMPRESSED_OPERATION: /* makes the client stop compressing */
+    return spark__raise(error, TRN_UNIMPLEMENTED, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg",
+                        "compressed plans are not supported", NULL, NULL, NULL, NULL);
+  default: return spark__error_not_set(error, "spark.connect.Plan", "OPTYPE_NOT_SET");
   }
 }
 

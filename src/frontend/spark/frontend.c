@@ -7,7 +7,7 @@
 
 enum {
   SERVICE_CONTROL_THREADS = 2,
-  SERVICE_STREAM_MS = 120000, /* spark.connect.execute.reattachable.senderMaxStreamDuration */
+  SERVICE_STREAM_MS = 120000,        /* spark.connect.execute.reattachable.senderMaxStreamDuration */
   SERVICE_EXECUTION_SWEEP_MS = 1000, /* heartbeats come every 2 s */
   SERVICE_SESSION_SWEEP_MS_MAX = 30000,
   SERVICE_MESSAGE_BYTES_MAX = 128 << 20 /* spark.connect.grpc.maxInboundMessageSize */
@@ -23,8 +23,7 @@ static const spark_method methods[] = {
     {SPARK_PATH "AddArtifacts", TRN_METHOD_CLIENT_STREAM, &spark__connect__add_artifacts_request__descriptor, NULL},
     {SPARK_PATH "ArtifactStatus", TRN_METHOD_UNARY, &spark__connect__artifact_statuses_request__descriptor,
      spark__handle_artifact_status},
-    {SPARK_PATH "Interrupt", TRN_METHOD_UNARY, &spark__connect__interrupt_request__descriptor,
-     spark__handle_interrupt},
+    {SPARK_PATH "Interrupt", TRN_METHOD_UNARY, &spark__connect__interrupt_request__descriptor, spark__handle_interrupt},
     {SPARK_PATH "ReattachExecute", TRN_METHOD_SERVER_STREAM, &spark__connect__reattach_execute_request__descriptor,
      spark__handle_reattach},
     {SPARK_PATH "ReleaseExecute", TRN_METHOD_UNARY, &spark__connect__release_execute_request__descriptor,

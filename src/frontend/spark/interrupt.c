@@ -15,21 +15,22 @@ static trn_status interrupt_target(const Spark__Connect__InterruptRequest *reque
                                    trn_error **error) {
   *tag = *id = NULL;
   switch (request->interrupt_type) {
-    case SPARK__CONNECT__INTERRUPT_REQUEST__INTERRUPT_TYPE__INTERRUPT_TYPE_ALL: return TRN_OK;
-    case SPARK__CONNECT__INTERRUPT_REQUEST__INTERRUPT_TYPE__INTERRUPT_TYPE_TAG:
-      if (request->interrupt_case == SPARK__CONNECT__INTERRUPT_REQUEST__INTERRUPT_OPERATION_TAG)
-        *tag = request->operation_tag;
-      if (*tag && **tag) return TRN_OK;
-      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "INTERRUPT_TYPE_TAG requested, but no operation_tag provided.");
-    case SPARK__CONNECT__INTERRUPT_REQUEST__INTERRUPT_TYPE__INTERRUPT_TYPE_OPERATION_ID:
-      if (request->interrupt_case == SPARK__CONNECT__INTERRUPT_REQUEST__INTERRUPT_OPERATION_ID)
-        *id = request->operation_id;
-      if (*id && **id) return TRN_OK;
-      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
-                           "INTERRUPT_TYPE_OPERATION_ID requested, but no operation_id provided.");
-    default:
-      return spark__raise(error, TRN_UNIMPLEMENTED, "UNSUPPORTED_FEATURE.INTERRUPT_TYPE", "interruptType",
-                          "INTERRUPT_TYPE_UNSPECIFIED", NULL, NULL, NULL, NULL);
+  case SPARK__CONNECT__INTERRUPT_REQUEST__INTERRUPT_TYPE__INTERRUPT_TYPE_ALL: return TRN_OK;
+  case SPARK__CONNECT__INTERRUPT_REQUEST__INTERRUPT_TYPE__INTERRUPT_TYPE_TAG:
+    if (request->interrupt_case == SPARK__CONNECT__INTERRUPT_REQUEST__INTERRUPT_OPERATION_TAG)
+      *tag = request->operation_tag;
+    if (*tag && **tag) return TRN_OK;
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "INTERRUPT_TYPE_TAG requested, but no operation_tag provided.");
+  case SPARK__CONNECT__INTERRUPT_REQUEST__INTERRUPT_TYPE__INTERRUPT_TYPE_OPERATION_ID:
+    if (request->interrupt_case == SPARK__CONNECT__INTERRUPT_REQUEST__INTERRUPT_OPERATION_ID)
+      *id = request->operation_id;
+    if (*id && **id) return TRN_OK;
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "INTERRUPT_TYPE_OPERATION_ID requested, but no operation_id provided.");
+  default:
+    return spark__raise(error, TRN_UNIMPLEMENTED, "UNSUPPORTED_FEATURE.INTERRUPT_TYPE", "interruptType",
+                        "INTERRUPT_TYPE_UNSPECIFIED", NULL, NULL, NULL, NULL);
   }
 }
 
@@ -136,8 +137,8 @@ trn_status spark__handle_get_status(spark_rpc *rpc, ProtobufCMessage *message, t
 trn_status spark__handle_release_session(spark_rpc *rpc, ProtobufCMessage *message, trn_error **error) {
   const Spark__Connect__ReleaseSessionRequest *request = (const Spark__Connect__ReleaseSessionRequest *)message;
   if (!trn__uuid_is_valid(request->session_id))
-    return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_HANDLE.FORMAT", "handle", request->session_id, NULL,
-                        NULL, NULL, NULL);
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_HANDLE.FORMAT", "handle", request->session_id, NULL, NULL,
+                        NULL, NULL);
   spark_session *session = NULL;
   spark__session_close(rpc, (spark_session_key){request->session_id, request->user_context, NULL},
                        request->allow_reconnect, &session);
@@ -209,7 +210,8 @@ static trn_status reply_details(spark_rpc *rpc, const spark_failure *failure,
   while (failure->classes[details.n_error_type_hierarchy]) details.n_error_type_hierarchy++;
   if (failure->condition) {
     if (!fill_parameters(rpc->arena, failure, &throwable)) return trn__no_memory(error);
-    throwable._error_class_case = SPARK__CONNECT__FETCH_ERROR_DETAILS_RESPONSE__SPARK_THROWABLE___ERROR_CLASS_ERROR_CLASS;
+    throwable._error_class_case =
+        SPARK__CONNECT__FETCH_ERROR_DETAILS_RESPONSE__SPARK_THROWABLE___ERROR_CLASS_ERROR_CLASS;
     throwable.error_class = (char *)failure->condition;
     if (failure->sqlstate) {
       throwable._sql_state_case = SPARK__CONNECT__FETCH_ERROR_DETAILS_RESPONSE__SPARK_THROWABLE___SQL_STATE_SQL_STATE;
@@ -224,7 +226,8 @@ static trn_status reply_details(spark_rpc *rpc, const spark_failure *failure,
       throwable.n_query_contexts = 1;
       throwable.query_contexts = contexts;
     }
-    details._spark_throwable_case = SPARK__CONNECT__FETCH_ERROR_DETAILS_RESPONSE__ERROR___SPARK_THROWABLE_SPARK_THROWABLE;
+    details._spark_throwable_case =
+        SPARK__CONNECT__FETCH_ERROR_DETAILS_RESPONSE__ERROR___SPARK_THROWABLE_SPARK_THROWABLE;
     details.spark_throwable = &throwable;
   }
   reply->n_errors = 1;

@@ -1,5 +1,5 @@
-/* What fills a response log: pulls of a result stream, one at a time, paused while the log is full. The completions come on
- * the backend's threads; they append, pump, and pull again. */
+/* What fills a response log: pulls of a result stream, one at a time, paused while the log is full. The completions
+ * come on the backend's threads; they append, pump, and pull again. */
 #include "frontend/spark/service.h"
 
 enum { PRODUCER_BATCH_BYTES = 4 << 20 /* keeps messages far below what any client takes */ };
@@ -257,8 +257,7 @@ static trn_status start(spark_execution *execution, trn_error **error) {
   if (!status) status = trn_backend_execute(session, &request, &operation, error);
   if (!status) status = trn_operation_result_stream(operation, &stream, error);
   if (!status)
-    status = execution->collect ? collect_schema(execution, stream, error)
-                                : copy_schema_ipc(execution, stream, error);
+    status = execution->collect ? collect_schema(execution, stream, error) : copy_schema_ipc(execution, stream, error);
   pthread_mutex_lock(&execution->mutex);
   execution->operation = operation; /* also on failure: freed with the execution */
   execution->stream = stream;
@@ -372,8 +371,8 @@ static trn_status collect_finish(spark_execution *execution, trn_error **error) 
     size_t rows = collect->row_count;
     bool has_more = rows == collect->row_max;
     if (has_more) rows--;
-    text = spark__show_format(&collect->show, names, plan->field_count, (const char *const *)collect->cells.items,
-                              rows, has_more, &size);
+    text = spark__show_format(&collect->show, names, plan->field_count, (const char *const *)collect->cells.items, rows,
+                              has_more, &size);
     *field = collect->show.html ? field_html : field_show;
     field->type = trn__type(TRN_TYPE_STRING);
   }

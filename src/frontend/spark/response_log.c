@@ -1,17 +1,18 @@
-/* The responses of one execution: appended by its producer, read by at most one call, kept until released (or, when it is
- * not reattachable, until sent). A response is sent as slices over what it refers to; no batch is ever copied.
+/* The responses of one execution: appended by its producer, read by at most one call, kept until released (or, when it
+ * is not reattachable, until sent). A response is sent as slices over what it refers to; no batch is ever copied.
  *
- * One thread at a time pumps; whoever finds the pump busy leaves a note. Calls into the host are made without the lock. */
+ * One thread at a time pumps; whoever finds the pump busy leaves a note. Calls into the host are made without the lock.
+ */
 #include <stdio.h>
 
 #include "frontend/spark/service.h"
 
 enum {
-  LOG_HEARTBEAT_MS = 2000,             /* spark.connect.progress.reportInterval */
-  LOG_RETRY_BYTES = 10 << 20,          /* ...reattachable.observerRetryBufferSize: what stays although it was sent */
+  LOG_HEARTBEAT_MS = 2000,    /* spark.connect.progress.reportInterval */
+  LOG_RETRY_BYTES = 10 << 20, /* ...reattachable.observerRetryBufferSize: what stays although it was sent */
   LOG_CHUNK_BYTES_MIN = 1024,
-  LOG_CHUNK_BYTES_MAX = 32 << 20,      /* batches over this are cut even when no size was asked for */
-  LOG_BATCH_BYTES_MAX = 120 << 20      /* clients take 128 MiB per message */
+  LOG_CHUNK_BYTES_MAX = 32 << 20, /* batches over this are cut even when no size was asked for */
+  LOG_BATCH_BYTES_MAX = 120 << 20 /* clients take 128 MiB per message */
 };
 #define LOG_STREAM_BYTES_MAX ((size_t)1 << 30) /* ...reattachable.senderMaxStreamSize */
 
@@ -193,8 +194,8 @@ static size_t put_varint(uint8_t *at, uint64_t value) {
 }
 
 /* One message of a batch: everything but the bytes of `data`, which comes last, so that they follow as slices. */
-static trn_status append_part(spark_execution *execution, spark_batch *batch, size_t offset, size_t size,
-                              int64_t rows, int64_t chunk, int64_t chunks) {
+static trn_status append_part(spark_execution *execution, spark_batch *batch, size_t offset, size_t size, int64_t rows,
+                              int64_t chunk, int64_t chunks) {
   Spark__Connect__ExecutePlanResponse message = SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__INIT;
   Spark__Connect__ExecutePlanResponse__ArrowBatch head = SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__ARROW_BATCH__INIT;
   char id[TRN_UUID_SIZE];
@@ -279,8 +280,8 @@ static void drop_chain(spark_response *response) {
   }
 }
 
-/* locks: mutex held. The index of a response; that of the last one that was dropped is known too: a client releases what it
- * has got, then asks for what follows. */
+/* locks: mutex held. The index of a response; that of the last one that was dropped is known too: a client releases
+ * what it has got, then asks for what follows. */
 static bool find(spark_execution *execution, const char *response_id, uint64_t *index) {
   *index = execution->dropped;
   if (strcmp(execution->dropped_id, response_id) == 0) return true;
@@ -298,13 +299,13 @@ trn_status spark__execution_cursor(spark_execution *execution, const char *last,
   uint64_t dropped = execution->dropped;
   pthread_mutex_unlock(&execution->mutex);
   if (!found)
-    return spark__raise(error, TRN_NOT_FOUND, "INVALID_CURSOR.POSITION_NOT_FOUND", "responseId", last, NULL, NULL,
-                        NULL, NULL);
+    return spark__raise(error, TRN_NOT_FOUND, "INVALID_CURSOR.POSITION_NOT_FOUND", "responseId", last, NULL, NULL, NULL,
+                        NULL);
   if (*after >= dropped) return TRN_OK;
   char digits[24];
   snprintf(digits, sizeof digits, "%llu", (unsigned long long)*after + 1);
-  return spark__raise(error, TRN_OUT_OF_RANGE, "INVALID_CURSOR.POSITION_NOT_AVAILABLE", "responseId",
-                      last ? last : "", "index", digits, NULL, NULL);
+  return spark__raise(error, TRN_OUT_OF_RANGE, "INVALID_CURSOR.POSITION_NOT_AVAILABLE", "responseId", last ? last : "",
+                      "index", digits, NULL, NULL);
 }
 
 void spark__execution_drop_log(spark_execution *execution) {
@@ -321,8 +322,8 @@ void spark__execution_release(spark_execution *execution, const char *until) {
   spark__execution_resume(execution);
 }
 
-/* locks: mutex held. What was sent and need not stay: everything when nobody can reattach; else, only under pressure, what
- * is older than the retry buffer (a client that never releases must not stop its own query). */
+/* locks: mutex held. What was sent and need not stay: everything when nobody can reattach; else, only under pressure,
+ * what is older than the retry buffer (a client that never releases must not stop its own query). */
 static spark_response *cut_sent(spark_execution *execution) {
   if (!execution->is_reattachable) return cut_until(execution, execution->sent);
   if (execution->log_bytes < execution->session->service->response_log_bytes) return NULL;
@@ -348,11 +349,12 @@ static void seek(spark_execution *execution, uint64_t after) {
   execution->unsent = response;
 }
 
-/* locks: mutex held. Time or size is up: a client that can resume has to do so (proxies drop streams that are open for long). */
+/* locks: mutex held. Time or size is up: a client that can resume has to do so (proxies drop streams that are open for
+ * long). */
 static bool is_cut(const spark_execution *execution, int64_t now_ns) {
   int64_t stream_ns = (int64_t)execution->session->service->stream_ms * 1000000;
-  return execution->is_reattachable && (execution->sent_bytes >= LOG_STREAM_BYTES_MAX ||
-                                        now_ns - execution->attached_ns >= stream_ns);
+  return execution->is_reattachable &&
+         (execution->sent_bytes >= LOG_STREAM_BYTES_MAX || now_ns - execution->attached_ns >= stream_ns);
 }
 
 static bool is_over(const spark_execution *execution) {

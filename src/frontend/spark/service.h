@@ -2,9 +2,9 @@
  *
  *   frontend.c      mounting, one spark_rpc per call, dispatch to workers     wire.c      checks before protobuf-c
  *   session.c       sessions by (user, session id)                            config.c    settings and their defaults
- *   execute.c       ExecutePlan, ReattachExecute, ReleaseExecute              command.c sql_answer.c   commands, spark.sql
- *   response_log.c  responses kept until released; feeds the attached call    producer.c  fills it from a result stream
- *   show.c catalog_table.c views.c table.c   small results made here (Arrow IPC)      analyze.c   AnalyzePlan
+ *   execute.c       ExecutePlan, ReattachExecute, ReleaseExecute              command.c sql_answer.c   commands,
+ * spark.sql response_log.c  responses kept until released; feeds the attached call    producer.c  fills it from a
+ * result stream show.c catalog_table.c views.c table.c   small results made here (Arrow IPC)      analyze.c AnalyzePlan
  *   interrupt.c     interrupt, status, release, clone, error details          error.c     trn_error -> Spark's form
  *
  * Locks, outermost first: service->mutex, session->mutex, execution->mutex. None is held while calling out. */
@@ -28,8 +28,8 @@ typedef struct spark_failure spark_failure;
 
 /* ---- wire.c ---- */
 
-/* Checks `size` bytes against a descriptor, without recursion: nesting, number of messages, truncation, groups, members of
- * our own (numbers >= 2000), UTF-8 and NUL in texts. CONNECT_INVALID_PLAN.CANNOT_PARSE says what is wrong. */
+/* Checks `size` bytes against a descriptor, without recursion: nesting, number of messages, truncation, groups, members
+ * of our own (numbers >= 2000), UTF-8 and NUL in texts. CONNECT_INVALID_PLAN.CANNOT_PARSE says what is wrong. */
 trn_status spark__wire_check(const ProtobufCMessageDescriptor *descriptor, const void *data, size_t size,
                              trn_error **error);
 /* Checks, then decodes into `arena`. The result borrows nothing from `data`. */
@@ -50,10 +50,10 @@ typedef enum spark_phase {
 /* An error as a client sees it. Lives in its own arena; immutable. */
 struct spark_failure {
   trn_arena *arena;
-  char error_id[TRN_UUID_SIZE]; /* or empty */
-  const char *message; /* as FetchErrorDetails gives it */
-  const char *wire_message; /* cut, as the call's status carries it */
-  const char *const *classes; /* ends with NULL */
+  char error_id[TRN_UUID_SIZE];     /* or empty */
+  const char *message;              /* as FetchErrorDetails gives it */
+  const char *wire_message;         /* cut, as the call's status carries it */
+  const char *const *classes;       /* ends with NULL */
   const char *condition, *sqlstate; /* or NULL */
   const trn_kv *params;
   size_t param_count;
@@ -118,13 +118,13 @@ struct spark_rpc {
   trn_call *call;         /* one reference */
   const struct spark_method *method;
   trn_slice message;
-  trn_arena *arena;       /* of the request, on the worker */
-  spark_session *session; /* found by the handler: errors are kept there; one reference */
-  spark_phase phase;      /* where the handler is, for its errors */
-  const char *sql;        /* the text that positions mean; in `arena` */
+  trn_arena *arena;                     /* of the request, on the worker */
+  spark_session *session;               /* found by the handler: errors are kept there; one reference */
+  spark_phase phase;                    /* where the handler is, for its errors */
+  const char *sql;                      /* the text that positions mean; in `arena` */
   _Atomic(spark_execution *) execution; /* set once by attach; one reference */
-  atomic_bool gone;       /* cancelled or done */
-  atomic_uint writable;   /* counts on_writable */
+  atomic_bool gone;                     /* cancelled or done */
+  atomic_uint writable;                 /* counts on_writable */
 };
 spark_rpc *spark__rpc_ref(spark_rpc *rpc);
 void spark__rpc_unref(spark_rpc *rpc);
@@ -187,16 +187,18 @@ typedef struct spark_session_key {
   const Spark__Connect__UserContext *user;
   const char *observed;
 } spark_session_key;
-#define SPARK_SESSION_KEY(request)                                                       \
-  ((spark_session_key){(request)->session_id, (request)->user_context,                   \
-                       (request)->_client_observed_server_side_session_id_case           \
-                           ? (request)->client_observed_server_side_session_id : NULL})
+#define SPARK_SESSION_KEY(request)                                                                                     \
+  ((spark_session_key){(request)->session_id, (request)->user_context,                                                 \
+                       (request)->_client_observed_server_side_session_id_case                                         \
+                           ? (request)->client_observed_server_side_session_id                                         \
+                           : NULL})
 /* Finds the session, or makes it when `create`. Gives rpc->session. INVALID_HANDLE.FORMAT, .SESSION_CLOSED,
  * .SESSION_NOT_FOUND, .SESSION_CHANGED; RESOURCE_EXHAUSTED. */
 trn_status spark__session_enter(spark_rpc *rpc, spark_session_key key, bool create, trn_error **error);
 /* Makes a copy of rpc->session (settings, views) under a new id. Gives `*out`. */
 trn_status spark__session_clone(spark_rpc *rpc, const char *new_id, spark_session **out, trn_error **error);
-/* Takes it out of the service; its executions are cancelled. Remembered as closed unless `forget`. NULL: there was none. */
+/* Takes it out of the service; its executions are cancelled. Remembered as closed unless `forget`. NULL: there was
+ * none. */
 void spark__session_close(spark_rpc *rpc, spark_session_key key, bool forget, spark_session **out);
 /* Temporary views: kept by the catalog, their names here. `is_global`: in the database global_temp. */
 trn_status spark__session_set_view(spark_session *session, const char *name, bool is_global,
@@ -240,8 +242,8 @@ bool spark__config_bool(spark_session *session, const char *key);
 /* Columns are STRING, BOOL, INT64 or ARRAY of STRING. */
 typedef struct spark_cell {
   bool is_null;
-  int64_t integer;          /* BOOL, INT64 */
-  const char *text;         /* STRING */
+  int64_t integer;  /* BOOL, INT64 */
+  const char *text; /* STRING */
   size_t text_size;
   const char *const *items; /* ARRAY */
   size_t item_count;
@@ -253,7 +255,8 @@ typedef struct spark_table {
   size_t row_count, row_capacity;
   spark_cell *cells; /* row by row */
 } spark_table;
-/* No rows; columns from "name:type name:type ...": type s text, b boolean, a array of texts; '!' behind it: not nullable. */
+/* No rows; columns from "name:type name:type ...": type s text, b boolean, a array of texts; '!' behind it: not
+ * nullable. */
 trn_status spark__table_init(spark_table *table, trn_arena *arena, const char *spec);
 /* A row of null cells to be filled in; NULL: out of memory. */
 spark_cell *spark__table_add(spark_table *table);
@@ -289,7 +292,8 @@ bool spark__pattern_matches(const char *pattern, const char *text);
 trn_status spark__check_database(spark_rpc *rpc, const char *name, trn_error **error); /* SCHEMA_NOT_FOUND */
 /* The plan that reads a table or view. */
 trn_status spark__plan_table(spark_rpc *rpc, const char *name, trn_plan **out, trn_error **error);
-/* A row per field: the name in column 0, the type's text, whether it is nullable (other booleans behind that: false). */
+/* A row per field: the name in column 0, the type's text, whether it is nullable (other booleans behind that: false).
+ */
 trn_status spark__add_columns(spark_table *table, const trn_field *fields, size_t count, size_t type_column,
                               size_t nullable_column);
 
@@ -337,8 +341,8 @@ typedef struct spark_response {
   atomic_uint refs;
   struct spark_response *next;
   char id[TRN_UUID_SIZE];
-  uint64_t index; /* from 1 */
-  spark_batch *batch; /* or NULL */
+  uint64_t index;            /* from 1 */
+  spark_batch *batch;        /* or NULL */
   size_t offset, batch_size; /* the part of the batch that this message carries */
   size_t head_size;
   uint8_t head[];
@@ -389,7 +393,8 @@ struct spark_execution {
 trn_status spark__execution_create(spark_session *session, const char *id, spark_execution **out, trn_error **error);
 spark_execution *spark__execution_ref(spark_execution *execution);
 void spark__execution_unref(spark_execution *execution);
-/* Makes `rpc` the reader after the response `after`. The call that read before ends with INVALID_CURSOR.DISCONNECTED. */
+/* Makes `rpc` the reader after the response `after`. The call that read before ends with INVALID_CURSOR.DISCONNECTED.
+ */
 void spark__execution_attach(spark_execution *execution, spark_rpc *rpc, uint64_t after);
 /* The call is over. Not reattachable: cancels. */
 void spark__execution_detach(spark_execution *execution, spark_rpc *rpc);
@@ -406,8 +411,8 @@ trn_status spark__execution_cursor(spark_execution *execution, const char *last,
 void spark__execution_drop_log(spark_execution *execution); /* at the end of its life */
 /* Drops responses up to an id (unknown: nothing happens). */
 void spark__execution_release(spark_execution *execution, const char *until);
-/* The end: appends result_complete when all is well and asked for, then ends the reader's call. `failure`: taken; NULL with
- * FAILED: out of memory. */
+/* The end: appends result_complete when all is well and asked for, then ends the reader's call. `failure`: taken; NULL
+ * with FAILED: out of memory. */
 void spark__execution_finish(spark_execution *execution, spark_run_state state, spark_failure *failure);
 bool spark__execution_is_over(spark_execution *execution);
 /* Heartbeat, stream cut, detached. thread: worker */

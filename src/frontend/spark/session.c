@@ -128,8 +128,8 @@ static trn_status insert(spark_service *service, spark_session *session, spark_s
   }
   pthread_mutex_unlock(&service->mutex);
   if (status)
-    trn_error_set(error, status, NULL, status == TRN_CANCELLED ? "The server is stopping"
-                                                               : "The server has too many sessions (limit %d)",
+    trn_error_set(error, status, NULL,
+                  status == TRN_CANCELLED ? "The server is stopping" : "The server has too many sessions (limit %d)",
                   TRN_SESSIONS_MAX);
   return status;
 }
@@ -351,7 +351,8 @@ trn_status spark__session_add_execution(spark_session *session, spark_execution 
     spark__execution_ref(execution);
   }
   pthread_mutex_unlock(&session->mutex);
-  if (condition) return invalid_handle(error, status, condition, status == TRN_ALREADY_EXISTS ? execution->id : session->id);
+  if (condition)
+    return invalid_handle(error, status, condition, status == TRN_ALREADY_EXISTS ? execution->id : session->id);
   if (status)
     return trn_error_set(error, status, NULL, "The session has too many operations (limit %d)",
                          TRN_OPERATIONS_PER_SESSION_MAX);

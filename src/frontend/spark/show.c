@@ -45,8 +45,8 @@ static trn_status build_plan(spark_translator *t, const trn_plan *plan, const sp
   trn_column *columns = TRN_NEW_N(arena, trn_column, count);
   trn_field *fields = TRN_NEW_N(arena, trn_field, count);
   const trn_rel *inputs[] = {plan->root};
-  trn_rel *limit = fields ? trn__rel_create(arena, TRN_REL_LIMIT, inputs, 1, NULL, 0, plan->root->columns, count)
-                          : NULL;
+  trn_rel *limit =
+      fields ? trn__rel_create(arena, TRN_REL_LIMIT, inputs, 1, NULL, 0, plan->root->columns, count) : NULL;
   if (!exprs || !columns || !limit) return trn__no_memory(error);
   limit->u.limit.skip = 0;
   limit->u.limit.fetch = show->rows > 0 ? (int64_t)show->rows + 1 : 1;
@@ -334,11 +334,11 @@ static void put_vertical(trn_strbuf *out, const grid *g) {
 static void put_html_text(trn_strbuf *out, const char *text) {
   for (; *text; text++) {
     switch (*text) {
-      case '<': trn__strbuf_puts(out, "&lt;"); break;
-      case '>': trn__strbuf_puts(out, "&gt;"); break;
-      case '&': trn__strbuf_puts(out, "&amp;"); break;
-      case '"': trn__strbuf_puts(out, "&quot;"); break;
-      default: trn__strbuf_putc(out, *text);
+    case '<': trn__strbuf_puts(out, "&lt;"); break;
+    case '>': trn__strbuf_puts(out, "&gt;"); break;
+    case '&': trn__strbuf_puts(out, "&amp;"); break;
+    case '"': trn__strbuf_puts(out, "&quot;"); break;
+    default: trn__strbuf_putc(out, *text);
     }
   }
 }

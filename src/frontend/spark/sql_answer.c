@@ -8,8 +8,7 @@ static const char global_prefix[] = "global_temp.";
 /* ---- SHOW ---- */
 
 /* Temporary views: namespace, name, isTemporary. They are listed with every database. */
-static trn_status show_views(spark_rpc *rpc, const Spark__Connect__TrnShow *show, spark_table *out,
-                             trn_error **error) {
+static trn_status show_views(spark_rpc *rpc, const Spark__Connect__TrnShow *show, spark_table *out, trn_error **error) {
   bool global = strcasecmp(show->namespace_, "global_temp") == 0;
   const char *pattern = *show->pattern ? show->pattern : NULL;
   trn_status status = *show->namespace_ ? spark__check_database(rpc, show->namespace_, error) : TRN_OK;
@@ -176,14 +175,14 @@ static trn_status explain(spark_rpc *rpc, const Spark__Connect__TrnExplain *expl
 /* How people call the statement that became a member of ours. */
 static const char *statement_name(const Spark__Connect__Command *command) {
   switch (command->command_type_case) {
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_CREATE_TABLE: return "CREATE TABLE";
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_CREATE_VIEW: return "CREATE VIEW";
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_INSERT: return "INSERT";
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_DELETE: return "DELETE";
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_UPDATE: return "UPDATE";
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_ALTER_TABLE:
-      return command->trn_alter_table->view ? "ALTER VIEW" : "ALTER TABLE";
-    default: return NULL;
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_CREATE_TABLE: return "CREATE TABLE";
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_CREATE_VIEW: return "CREATE VIEW";
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_INSERT: return "INSERT";
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_DELETE: return "DELETE";
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_UPDATE: return "UPDATE";
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_ALTER_TABLE:
+    return command->trn_alter_table->view ? "ALTER VIEW" : "ALTER TABLE";
+  default: return NULL;
   }
 }
 
@@ -192,9 +191,9 @@ trn_status spark__sql_answer(spark_rpc *rpc, const Spark__Connect__Command *comm
   const char *name = statement_name(command);
   if (name) return unsupported(error, name, "");
   switch (command->command_type_case) {
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_SHOW: return show(rpc, command->trn_show, out, error);
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_DESCRIBE: return describe(rpc, command->trn_describe, out, error);
-    case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_EXPLAIN: return explain(rpc, command->trn_explain, out, error);
-    default: return spark__error_not_supported(error, &command->base, (int)command->command_type_case);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_SHOW: return show(rpc, command->trn_show, out, error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_DESCRIBE: return describe(rpc, command->trn_describe, out, error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_EXPLAIN: return explain(rpc, command->trn_explain, out, error);
+  default: return spark__error_not_supported(error, &command->base, (int)command->command_type_case);
   }
 }

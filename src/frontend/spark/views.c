@@ -1,4 +1,5 @@
-/* Temporary views of a session: the definitions are the translator's catalog; the names, for listing, are kept beside. */
+/* Temporary views of a session: the definitions are the translator's catalog; the names, for listing, are kept beside.
+ */
 #include "frontend/spark/service.h"
 
 static const char global_prefix[] = "global_temp.";

@@ -1,5 +1,5 @@
-/* Checks of messages from outside, before protobuf-c sees them: it recurses without a limit, cuts texts at a NUL, and lets
- * invalid UTF-8 through, which later kills the Python client. */
+/* Checks of messages from outside, before protobuf-c sees them: it recurses without a limit, cuts texts at a NUL, and
+ * lets invalid UTF-8 through, which later kills the Python client. */
 #include <stdio.h>
 
 #include "frontend/spark/service.h"
@@ -65,16 +65,16 @@ static const char *read_field(wire_reader *reader, size_t *nodes) {
   if (field && field->id >= WIRE_OWN_MEMBERS) return "a reserved field";
   size_t left = (size_t)(end - reader->at);
   switch (tag & 7) {
-    case 0: return read_varint(&reader->at, end, &size) ? NULL : "a malformed number";
-    case 1:
-    case 5: {
-      size_t fixed = (tag & 7) == 1 ? 8 : 4;
-      if (left < fixed) return "a truncated number";
-      reader->at += fixed;
-      return NULL;
-    }
-    case 2: break;
-    default: return "a group";
+  case 0: return read_varint(&reader->at, end, &size) ? NULL : "a malformed number";
+  case 1:
+  case 5: {
+    size_t fixed = (tag & 7) == 1 ? 8 : 4;
+    if (left < fixed) return "a truncated number";
+    reader->at += fixed;
+    return NULL;
+  }
+  case 2: break;
+  default: return "a group";
   }
   if (!read_varint(&reader->at, end, &size) || size > (uint64_t)(end - reader->at)) return "a truncated field";
   if (field && field->type == PROTOBUF_C_TYPE_MESSAGE) {
