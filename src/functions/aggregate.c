@@ -9,9 +9,9 @@ trn_status fn__agg_open(const char *name, const trn_function_arg *args, size_t c
   bool good = count > (has_position ? 1u : 0u) && count <= FN_AGGREGATE_ARGS_MAX;
   if (good && has_position) {
     fn_column position;
-    good = fn__column_open(args[count - 1].type, args[count - 1].array, true, &position) == TRN_OK &&
+    good = fn__column_open(args[count - 1].type, args[count - 1].array, false, &position) == TRN_OK &&
            position.type.kind == FN_INT64;
-    if (good && position.array && !fn__is_null(&position, 0))
+    if (good && position.array && position.array->length > 0 && !fn__is_null(&position, 0))
       out->report.position = fn__get_i64(&position, 0);
     count--;
   }

@@ -127,10 +127,11 @@ static trn_status open_call(fn_call *call, const fn_scalar *function, const trn_
     if (count == 0)
       return fn__mismatch(call);
     const trn_function_arg *last = &args[--count];
-    trn_status status = fn__column_open(last->type, last->array, true, &position);
+    /* A literal; an engine that has lost that hands it over as a column, of no rows even. */
+    trn_status status = fn__column_open(last->type, last->array, false, &position);
     if (status != TRN_OK || position.type.kind != FN_INT64)
       return fn__mismatch(call);
-    if (position.array && !fn__is_null(&position, 0))
+    if (position.array && position.array->length > 0 && !fn__is_null(&position, 0))
       call->report.position = fn__get_i64(&position, 0);
   }
   call->columns = call->inline_columns;
