@@ -163,6 +163,11 @@ def test_catalog_answers(spark):
     assert [d.name for d in spark.catalog.listDatabases()] == ["default"]
     assert spark.catalog.databaseExists("default") and not spark.catalog.databaseExists("nope")
     assert spark.catalog.functionExists("sum") and not spark.catalog.functionExists("no_such_function")
+    names = [f.name for f in spark.catalog.listFunctions()]
+    assert {"abs", "sum", "upper", "+"} <= set(names) and names == sorted(names)
+    assert [f.name for f in spark.catalog.listFunctions(pattern="ab*")] == ["abs"]
+    assert spark.catalog.getFunction("ABS").name == "abs"
+    assert spark.sql("show functions like 'ab*'").collect() == [Row(function="abs")]
     spark.catalog.setCurrentDatabase("default")
     with pytest.raises(AnalysisException) as error:
         spark.catalog.setCurrentDatabase("nope")

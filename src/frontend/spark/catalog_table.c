@@ -217,6 +217,35 @@ static trn_status function_exists(catalog_run *run, const Spark__Connect__Catalo
   return one_cell(run, spark__cell_bool(spark__function_exists(catalog->function_exists->function_name)));
 }
 
+/* name, catalog, namespace, description, className, isTemporary: builtin functions count as temporary, as in Spark. */
+static trn_status add_function(catalog_run *run, const char *name) {
+  spark_cell *cell = spark__table_add(run->table);
+  if (!cell) return trn__no_memory(run->error);
+  cell[0] = spark__cell_text(name);
+  cell[4] = spark__cell_text("");
+  cell[5] = spark__cell_bool(true);
+  return TRN_OK;
+}
+
+static trn_status list_functions(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__ListFunctions *list = catalog->list_functions;
+  const char *pattern = list->_pattern_case ? list->pattern : NULL, *name;
+  trn_status status = list->_db_name_case && *list->db_name ? check_database(run, list->db_name) : TRN_OK;
+  for (size_t i = 0; !status && (name = spark__function_name(i)); i++)
+    if (spark__function_is_served(name) && spark__pattern_matches(pattern, name)) status = add_function(run, name);
+  return status;
+}
+
+static trn_status get_function(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const char *asked = catalog->get_function->function_name, *name;
+  for (size_t i = 0; (name = spark__function_name(i)); i++)
+    if (strcasecmp(name, asked) == 0) return add_function(run, name);
+  char *text = quoted(run->arena, asked);
+  if (!text) return trn__no_memory(run->error);
+  return spark__raise(run->error, TRN_NOT_FOUND, "UNRESOLVED_ROUTINE", "routineName", text, "searchPath",
+                      "[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]", NULL, NULL);
+}
+
 trn_status spark__plan_table(spark_rpc *rpc, const char *name, trn_plan **out, trn_error **error) {
   Spark__Connect__Read__NamedTable named = SPARK__CONNECT__READ__NAMED_TABLE__INIT;
   Spark__Connect__Read read = SPARK__CONNECT__READ__INIT;
@@ -361,12 +390,12 @@ static const struct {
     {CASE(SET_CURRENT_DATABASE), "value:s!", set_current_database},
     {CASE(LIST_DATABASES), "name:s catalog:s description:s locationUri:s", list_databases},
     {CASE(LIST_TABLES), TABLE_COLUMNS, list_tables},
-    {CASE(LIST_FUNCTIONS), FUNCTION_COLUMNS, NULL},
+    {CASE(LIST_FUNCTIONS), FUNCTION_COLUMNS, list_functions},
     {CASE(LIST_COLUMNS), "name:s description:s dataType:s nullable:b! isPartition:b! isBucket:b! isCluster:b!",
      list_columns},
     {CASE(GET_DATABASE), "name:s catalog:s description:s locationUri:s", get_database},
     {CASE(GET_TABLE), TABLE_COLUMNS, get_table},
-    {CASE(GET_FUNCTION), FUNCTION_COLUMNS, NULL},
+    {CASE(GET_FUNCTION), FUNCTION_COLUMNS, get_function},
     {CASE(DATABASE_EXISTS), "value:b!", database_exists},
     {CASE(TABLE_EXISTS), "value:b!", table_exists},
     {CASE(FUNCTION_EXISTS), "value:b!", function_exists},

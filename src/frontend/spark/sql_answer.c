@@ -79,6 +79,16 @@ static trn_status show_columns(spark_rpc *rpc, const Spark__Connect__TrnShow *sh
   return status;
 }
 
+static trn_status show_functions(spark_rpc *rpc, const Spark__Connect__TrnShow *show, spark_table *out,
+                                 trn_error **error) {
+  const char *name;
+  trn_status status = *show->namespace_ ? spark__check_database(rpc, show->namespace_, error) : TRN_OK;
+  if (strcmp(show->scope, "user") == 0) return status; /* there are none */
+  for (size_t i = 0; !status && (name = spark__function_name(i)); i++)
+    if (spark__function_is_served(name)) status = show_name(show, out, name, error);
+  return status;
+}
+
 static const struct {
   const char *what, *columns;
   trn_status (*run)(spark_rpc *rpc, const Spark__Connect__TrnShow *show, spark_table *out, trn_error **error);
@@ -89,6 +99,7 @@ static const struct {
     {"catalogs", "catalog:s!", show_catalogs},
     {"current namespace", "catalog:s! namespace:s!", show_current},
     {"columns", "col_name:s!", show_columns},
+    {"functions", "function:s!", show_functions},
 };
 
 static trn_status unsupported(trn_error **error, const char *statement, const char *what) {

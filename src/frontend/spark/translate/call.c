@@ -33,6 +33,11 @@ bool spark__function_exists(const char *name) {
   return (row && !(row->flags & SPARK_NO_NAMES)) || spark__function_is_known(name);
 }
 
+bool spark__function_is_served(const char *name) {
+  const spark_function *row = spark__function_find(name, strlen(name));
+  return row && !(row->flags & SPARK_NO_NAMES);
+}
+
 bool spark__function_is_aggregate(const char *name) {
   const spark_function *row = spark__function_find(name, strlen(name));
   return row && row->kind == SPARK_FUNCTION_AGGREGATE;

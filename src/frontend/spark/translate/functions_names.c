@@ -92,3 +92,5 @@ bool spark__function_is_known(const char *name) {
   for (size_t i = 0; i <= size; i++) lower[i] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a') : name[i];
   return bsearch(lower, known, sizeof known / sizeof known[0], sizeof known[0], compare) != NULL;
 }
+
+const char *spark__function_name(size_t index) { return index < sizeof known / sizeof known[0] ? known[index] : NULL; }

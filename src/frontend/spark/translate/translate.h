@@ -69,6 +69,8 @@ typedef struct spark_call {
 trn_status spark__call(spark_translator *t, const spark_call *call, spark_value *out, trn_error **error);
 bool spark__function_exists(const char *name);
 bool spark__function_is_aggregate(const char *name);
+const char *spark__function_name(size_t index); /* Spark's builtin functions in order, served or not; NULL: the end */
+bool spark__function_is_served(const char *name); /* there is a row for it */
 
 /* ---- cast.c ---- */
 typedef enum spark_cast_mode { SPARK_CAST_ANSI = 0, SPARK_CAST_TRY, SPARK_CAST_LEGACY, SPARK_CAST_IMPLICIT /* coercion */ } spark_cast_mode;
