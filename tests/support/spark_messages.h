@@ -110,8 +110,8 @@ static inline msg_rel *msg_filter(trn_arena *arena, msg_rel *input, msg_expr *co
   return msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_FILTER, filter, plan_id);
 }
 
-static inline msg_rel *msg_join(trn_arena *arena, msg_rel *left, msg_rel *right, msg_expr *condition, const char *using_column,
-                                Spark__Connect__Join__JoinType type, int64_t plan_id) {
+static inline msg_rel *msg_join(trn_arena *arena, msg_rel *left, msg_rel *right, msg_expr *condition,
+                                const char *using_column, Spark__Connect__Join__JoinType type, int64_t plan_id) {
   Spark__Connect__Join *join = MSG_NEW(arena, Spark__Connect__Join, SPARK__CONNECT__JOIN__INIT);
   char *names[1] = {(char *)using_column};
   join->left = left;
@@ -145,7 +145,8 @@ static inline msg_rel *msg_aggregate(trn_arena *arena, msg_rel *input, msg_expr 
   return msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_AGGREGATE, aggregate, plan_id);
 }
 
-static inline msg_rel *msg_union(trn_arena *arena, msg_rel *left, msg_rel *right, bool by_name, bool allow_missing, int64_t plan_id) {
+static inline msg_rel *msg_union(trn_arena *arena, msg_rel *left, msg_rel *right, bool by_name, bool allow_missing,
+                                 int64_t plan_id) {
   Spark__Connect__SetOperation *set = MSG_NEW(arena, Spark__Connect__SetOperation, SPARK__CONNECT__SET_OPERATION__INIT);
   set->left_input = left;
   set->right_input = right;
@@ -159,7 +160,8 @@ static inline msg_rel *msg_union(trn_arena *arena, msg_rel *left, msg_rel *right
   return msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_SET_OP, set, plan_id);
 }
 
-static inline msg_rel *msg_with_column(trn_arena *arena, msg_rel *input, const char *name, msg_expr *expr, int64_t plan_id) {
+static inline msg_rel *msg_with_column(trn_arena *arena, msg_rel *input, const char *name, msg_expr *expr,
+                                       int64_t plan_id) {
   Spark__Connect__WithColumns *with = MSG_NEW(arena, Spark__Connect__WithColumns, SPARK__CONNECT__WITH_COLUMNS__INIT);
   Spark__Connect__Expression__Alias *alias = msg_as(arena, expr, name)->alias;
   with->input = input;

@@ -21,7 +21,8 @@ trn_status spark__aggregation_keys(spark_translator *t, spark_aggregation *aggre
     aggregation->keys[i] = key;
     /* A column keeps its id, unless grouping sets make another column of it or it is a key already. */
     bool keeps = key->kind == TRN_EXPR_COLUMN && aggregation->set_count == 0;
-    for (size_t k = 0; k < i && keeps; k++) keeps = aggregation->keys[k] != key && !spark__expr_same(aggregation->keys[k], key);
+    for (size_t k = 0; k < i && keeps; k++)
+      keeps = aggregation->keys[k] != key && !spark__expr_same(aggregation->keys[k], key);
     aggregation->key_columns[i] =
         keeps ? key : spark__column_expr(t, key->type, key->nullable || aggregation->set_count > 0);
     if (!aggregation->key_columns[i]) return trn__no_memory(error);
@@ -34,13 +35,14 @@ trn_status spark__aggregation_keys(spark_translator *t, spark_aggregation *aggre
 bool spark__aggregation_has_key(const spark_aggregation *aggregation, const trn_expr *expr) {
   for (uint32_t i = 0; i < aggregation->key_count; i++) {
     if (spark__expr_same(aggregation->keys[i], expr)) return true;
-    if (expr->kind == TRN_EXPR_CALL && expr->arg_count > 0 && spark__expr_same(aggregation->keys[i], expr->args[0])) return true;
+    if (expr->kind == TRN_EXPR_CALL && expr->arg_count > 0 && spark__expr_same(aggregation->keys[i], expr->args[0]))
+      return true;
   }
   return false;
 }
 
-static trn_status lift_call(spark_translator *t, spark_aggregation *aggregation, const trn_expr *expr, const trn_expr **out,
-                            trn_error **error) {
+static trn_status lift_call(spark_translator *t, spark_aggregation *aggregation, const trn_expr *expr,
+                            const trn_expr **out, trn_error **error) {
   for (uint32_t i = 0; i < expr->arg_count; i++)
     if (spark__expr_contains(expr->args[i], TRN_EXPR_AGGREGATE))
       return spark__error(t, error, TRN_INVALID_ARGUMENT, "NESTED_AGGREGATE_FUNCTION", expr->position, NULL);
@@ -71,8 +73,8 @@ static trn_status lift_call(spark_translator *t, spark_aggregation *aggregation,
 }
 
 /* Bit of a key in the grouping id: the first key has the highest; 1: the key is not in the row's set. */
-static trn_status grouping_bit(spark_translator *t, const spark_aggregation *aggregation, uint32_t key, const trn_expr **out,
-                               trn_error **error) {
+static trn_status grouping_bit(spark_translator *t, const spark_aggregation *aggregation, uint32_t key,
+                               const trn_expr **out, trn_error **error) {
   int64_t shift = (int64_t)aggregation->key_count - 1 - key;
   spark_value args[2] = {{.expr = aggregation->grouping_id, .name = "grouping_id"}, {.name = "shift"}};
   args[1].expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), shift);
@@ -98,8 +100,8 @@ static trn_status lift_grouping(spark_translator *t, spark_aggregation *aggregat
   for (; is_id && found < expr->arg_count && found < aggregation->key_count; found++)
     if (!spark__expr_same(expr->args[found], aggregation->keys[found])) break;
   if (is_id && expr->arg_count > 0 && (found != expr->arg_count || found != aggregation->key_count))
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "GROUPING_ID_COLUMN_MISMATCH", expr->position, "groupingIdColumn", "",
-                        "groupByColumns", "", NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "GROUPING_ID_COLUMN_MISMATCH", expr->position,
+                        "groupingIdColumn", "", "groupByColumns", "", NULL);
   if (is_id) {
     *out = aggregation->grouping_id;
     return TRN_OK;
@@ -132,7 +134,8 @@ static bool is_allowed(spark_translator *t, const spark_aggregation *aggregation
   return aggregation->output && spark__scope_has(t, aggregation->output, id);
 }
 
-/* A correlated subquery above the aggregation sees its output: keys that are columns keep their ids, others are gone. */
+/* A correlated subquery above the aggregation sees its output: keys that are columns keep their ids, others are gone.
+ */
 typedef struct outer_check {
   spark_translator *t;
   const spark_aggregation *aggregation;
@@ -142,20 +145,22 @@ typedef struct outer_check {
 static trn_walk check_outer(void *user, const trn_expr *expr, const trn_rel *holder) {
   outer_check *check = user;
   (void)holder;
-  if (expr->kind != TRN_EXPR_OUTER || !spark__scope_has(check->t, check->aggregation->scope, expr->u.column)) return TRN_WALK_ON;
+  if (expr->kind != TRN_EXPR_OUTER || !spark__scope_has(check->t, check->aggregation->scope, expr->u.column))
+    return TRN_WALK_ON;
   for (uint32_t i = 0; i < check->aggregation->key_count; i++)
     if (check->aggregation->key_columns[i]->u.column == expr->u.column) return TRN_WALK_ON;
   check->bad = expr;
   return TRN_WALK_STOP;
 }
 
-static trn_status lift_subquery(spark_translator *t, spark_aggregation *aggregation, const trn_expr *expr, trn_error **error) {
+static trn_status lift_subquery(spark_translator *t, spark_aggregation *aggregation, const trn_expr *expr,
+                                trn_error **error) {
   outer_check check = {.t = t, .aggregation = aggregation};
   trn_visitor visitor = {.expr = check_outer, .user = &check};
   trn_status status = trn__plan_walk(expr->u.subquery.rel, &visitor);
   if (check.bad)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "SCALAR_SUBQUERY_IS_IN_GROUP_BY_OR_AGGREGATE_FUNCTION", expr->position,
-                        "sqlExpr", "\"scalarsubquery()\"", NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "SCALAR_SUBQUERY_IS_IN_GROUP_BY_OR_AGGREGATE_FUNCTION",
+                        expr->position, "sqlExpr", "\"scalarsubquery()\"", NULL);
   return status == TRN_OK ? TRN_OK : trn_error_set(error, status, NULL, "A subquery is nested too deep.");
 }
 
@@ -216,8 +221,8 @@ trn_status spark__aggregation_relation(spark_translator *t, const spark_aggregat
   }
   size_t column_count = count;
   if (aggregation->set_count)
-    columns[column_count++] =
-        (trn_column){.id = aggregation->grouping_id->u.column, .type = aggregation->grouping_id->type, .nullable = false};
+    columns[column_count++] = (trn_column){
+        .id = aggregation->grouping_id->u.column, .type = aggregation->grouping_id->type, .nullable = false};
   trn_rel *rel = trn__rel_create(t->arena, TRN_REL_AGGREGATE, &input, 1, exprs, count, columns, column_count);
   if (!rel) return trn__no_memory(error);
   rel->u.aggregate.group_count = aggregation->key_count;
@@ -234,19 +239,25 @@ trn_status spark__grouping_sets(spark_translator *t, int group_type, size_t key_
   bool rollup = group_type == SPARK__CONNECT__AGGREGATE__GROUP_TYPE__GROUP_TYPE_ROLLUP;
   size_t count = given_count;
   if (key_count >= TRN_GROUPING_KEYS_MAX || (cube && key_count > 12))
-    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "More grouping columns than TRN_GROUPING_KEYS_MAX (%u) or sets than TRN_GROUPING_SETS_MAX (%u).",
-                         TRN_GROUPING_KEYS_MAX, TRN_GROUPING_SETS_MAX);
+    return trn_error_set(
+        error, TRN_RESOURCE_EXHAUSTED, NULL,
+        "More grouping columns than TRN_GROUPING_KEYS_MAX (%u) or sets than TRN_GROUPING_SETS_MAX (%u).",
+        TRN_GROUPING_KEYS_MAX, TRN_GROUPING_SETS_MAX);
   if (rollup) count = key_count + 1;
   if (cube) count = (size_t)1 << key_count;
   if (count > TRN_GROUPING_SETS_MAX)
-    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "More grouping sets than TRN_GROUPING_SETS_MAX (%u).", TRN_GROUPING_SETS_MAX);
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "More grouping sets than TRN_GROUPING_SETS_MAX (%u).",
+                         TRN_GROUPING_SETS_MAX);
   uint64_t *sets = TRN_NEW_N(t->arena, uint64_t, count);
   if (!sets) return trn__no_memory(error);
   uint64_t all = key_count ? ((uint64_t)1 << key_count) - 1 : 0;
   for (size_t i = 0; i < count; i++) {
-    if (rollup) sets[i] = all >> i; /* the first keys stay longest */
-    else if (cube) sets[i] = all - i;
-    else sets[i] = given[i];
+    if (rollup)
+      sets[i] = all >> i; /* the first keys stay longest */
+    else if (cube)
+      sets[i] = all - i;
+    else
+      sets[i] = given[i];
   }
   aggregation->sets = sets;
   aggregation->set_count = (uint32_t)count;
@@ -255,8 +266,8 @@ trn_status spark__grouping_sets(spark_translator *t, int group_type, size_t key_
 }
 
 /* ---- the DataFrame's relation ---- */
-static trn_status sets_of(spark_translator *t, const Spark__Connect__Aggregate *node, const spark_value *keys, size_t count,
-                          spark_aggregation *aggregation, trn_error **error) {
+static trn_status sets_of(spark_translator *t, const Spark__Connect__Aggregate *node, const spark_value *keys,
+                          size_t count, spark_aggregation *aggregation, trn_error **error) {
   uint64_t *sets = TRN_NEW_N(t->arena, uint64_t, node->n_grouping_sets);
   if (!sets) return trn__no_memory(error);
   for (size_t i = 0; i < node->n_grouping_sets; i++) {
@@ -276,12 +287,14 @@ static trn_status aggregate_in(spark_translator *t, const Spark__Connect__Aggreg
   spark_aggregation aggregation = {.scope = input->scope, .has_group_by = node->n_grouping_expressions > 0};
   spark_value *keys = NULL, *calls = NULL;
   size_t key_count = 0, call_count = 0;
-  trn_status status = spark__expressions(t, node->grouping_expressions, node->n_grouping_expressions, &keys, &key_count, error);
+  trn_status status =
+      spark__expressions(t, node->grouping_expressions, node->n_grouping_expressions, &keys, &key_count, error);
   if (status == TRN_OK && node->group_type >= SPARK__CONNECT__AGGREGATE__GROUP_TYPE__GROUP_TYPE_ROLLUP)
     status = sets_of(t, node, keys, key_count, &aggregation, error);
   if (status == TRN_OK) status = spark__aggregation_keys(t, &aggregation, keys, key_count, error);
   if (status == TRN_OK)
-    status = spark__expressions(t, node->aggregate_expressions, node->n_aggregate_expressions, &calls, &call_count, error);
+    status =
+        spark__expressions(t, node->aggregate_expressions, node->n_aggregate_expressions, &calls, &call_count, error);
   if (status != TRN_OK) return status;
   spark_value *values = TRN_NEW_N(t->arena, spark_value, key_count + call_count);
   if (!values) return trn__no_memory(error);

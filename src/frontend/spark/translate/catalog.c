@@ -90,8 +90,8 @@ static size_t find_view(const spark_catalog *catalog, const char *name, bool cas
   return SIZE_MAX;
 }
 
-trn_status spark__catalog_set_view(spark_catalog *catalog, const char *name, const Spark__Connect__Relation *relation, bool replace,
-                                   trn_error **error) {
+trn_status spark__catalog_set_view(spark_catalog *catalog, const char *name, const Spark__Connect__Relation *relation,
+                                   bool replace, trn_error **error) {
   view *item = pack(name, relation), *old = NULL;
   trn_status status = TRN_OK;
   if (!item) return trn__no_memory(error);
@@ -114,8 +114,11 @@ trn_status spark__catalog_set_view(spark_catalog *catalog, const char *name, con
   char quoted[300];
   snprintf(quoted, sizeof quoted, "`%s`", name);
   trn_error_param param = {"relationName", quoted};
-  trn_error_spec spec = {.struct_size = sizeof spec, .status = TRN_ALREADY_EXISTS,
-                         .condition = "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS", .params = &param, .param_count = 1};
+  trn_error_spec spec = {.struct_size = sizeof spec,
+                         .status = TRN_ALREADY_EXISTS,
+                         .condition = "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS",
+                         .params = &param,
+                         .param_count = 1};
   if (error) *error = trn_error_create(&spec);
   return TRN_ALREADY_EXISTS;
 }
@@ -192,7 +195,8 @@ static void stamp_path(const char *path, unsigned depth, stamp *out) {
     out->failed = true;
     return;
   }
-  int64_t facts[4] = {(int64_t)info.st_size, (int64_t)info.st_mtim.tv_sec, (int64_t)info.st_mtim.tv_nsec, (int64_t)info.st_ino};
+  int64_t facts[4] = {(int64_t)info.st_size, (int64_t)info.st_mtim.tv_sec, (int64_t)info.st_mtim.tv_nsec,
+                      (int64_t)info.st_ino};
   out->hash = trn__hash(path, strlen(path), out->hash);
   out->hash = trn__hash(facts, sizeof facts, out->hash);
   if (S_ISDIR(info.st_mode)) stamp_folder(path, depth, out);
@@ -202,10 +206,13 @@ static bool stamp_request(const trn_source_request *request, uint64_t *out) {
   stamp result = {.failed = request->path_count == 0 || request->data};
   for (size_t i = 0; i < request->path_count && !result.failed; i++) {
     const char *path = request->paths[i];
-    if (strncmp(path, "file://", 7) == 0) path += 7;
-    else if (strncmp(path, "file:", 5) == 0) path += 5;
-    else if (strstr(path, "://")) result.failed = true; /* an object store: nothing to look at cheaply */
-    if (!result.failed) stamp_path(path, 0, &result);   /* globs are no files: not cached */
+    if (strncmp(path, "file://", 7) == 0)
+      path += 7;
+    else if (strncmp(path, "file:", 5) == 0)
+      path += 5;
+    else if (strstr(path, "://"))
+      result.failed = true;                           /* an object store: nothing to look at cheaply */
+    if (!result.failed) stamp_path(path, 0, &result); /* globs are no files: not cached */
   }
   *out = result.hash;
   return !result.failed;
@@ -213,7 +220,8 @@ static bool stamp_request(const trn_source_request *request, uint64_t *out) {
 
 static bool source_key(const trn_source_request *request, const char *schema_key, trn_strbuf *out) {
   trn__strbuf_add(out, request->format, strlen(request->format) + 1);
-  for (size_t i = 0; i < request->path_count; i++) trn__strbuf_add(out, request->paths[i], strlen(request->paths[i]) + 1);
+  for (size_t i = 0; i < request->path_count; i++)
+    trn__strbuf_add(out, request->paths[i], strlen(request->paths[i]) + 1);
   trn__strbuf_putc(out, 1);
   for (size_t i = 0; i < request->option_count; i++) {
     trn__strbuf_add(out, request->options[i].key, strlen(request->options[i].key) + 1);
@@ -239,7 +247,8 @@ static void release_held(void *object) {
   free(held);
 }
 
-static trn_status hold(spark_translator *t, trn_backend *backend, trn_source *source, trn_arena *arena, trn_error **error) {
+static trn_status hold(spark_translator *t, trn_backend *backend, trn_source *source, trn_arena *arena,
+                       trn_error **error) {
   held_source *held = calloc(1, sizeof *held);
   if (!held) return trn__no_memory(error);
   held->backend = trn_backend_ref(backend);
@@ -285,7 +294,8 @@ static void to_cache(spark_catalog *catalog, cached_source *item) {
   if (catalog->sources.count >= TRN_SOURCE_CACHE_MAX) {
     size_t oldest = 0;
     for (size_t i = 1; i < catalog->sources.count; i++)
-      if (((cached_source *)catalog->sources.items[i])->used < ((cached_source *)catalog->sources.items[oldest])->used) oldest = i;
+      if (((cached_source *)catalog->sources.items[i])->used < ((cached_source *)catalog->sources.items[oldest])->used)
+        oldest = i;
     evicted = catalog->sources.items[oldest];
     catalog->sources.items[oldest] = catalog->sources.items[--catalog->sources.count];
   }
@@ -296,8 +306,8 @@ static void to_cache(spark_catalog *catalog, cached_source *item) {
   if (!pushed) free_source(item);
 }
 
-static trn_status import_fields(trn_arena *arena, const struct ArrowSchema *schema, const trn_field **out, uint32_t *count,
-                                trn_error **error) {
+static trn_status import_fields(trn_arena *arena, const struct ArrowSchema *schema, const trn_field **out,
+                                uint32_t *count, trn_error **error) {
   if (schema->n_children < 0 || schema->n_children > 1000000)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The data has no usable schema.");
   trn_field *fields = TRN_NEW_N(arena, trn_field, (size_t)schema->n_children);
@@ -316,7 +326,8 @@ static trn_status import_fields(trn_arena *arena, const struct ArrowSchema *sche
 }
 
 /* Opens; gives an item that is not in the cache yet. */
-static trn_status open_item(spark_translator *t, const trn_source_request *request, cached_source **out, trn_error **error) {
+static trn_status open_item(spark_translator *t, const trn_source_request *request, cached_source **out,
+                            trn_error **error) {
   struct ArrowSchema schema = {0};
   cached_source *item = calloc(1, sizeof *item);
   trn_status status = item ? TRN_OK : trn__no_memory(error);
@@ -336,8 +347,8 @@ static trn_status open_item(spark_translator *t, const trn_source_request *reque
   return status;
 }
 
-trn_status spark__open_source(spark_translator *t, const trn_source_request *request, const char *schema_key, trn_source **source,
-                              const trn_field **fields, uint32_t *field_count, trn_error **error) {
+trn_status spark__open_source(spark_translator *t, const trn_source_request *request, const char *schema_key,
+                              trn_source **source, const trn_field **fields, uint32_t *field_count, trn_error **error) {
   trn_strbuf key = {0};
   uint64_t now = 0;
   cached_source *item = NULL;

@@ -5,7 +5,8 @@
 
 typedef Spark__Connect__Expression expression;
 
-trn_status spark__unimplemented(spark_translator *t, trn_position position, trn_error **error, const char *format, ...) {
+trn_status spark__unimplemented(spark_translator *t, trn_position position, trn_error **error, const char *format,
+                                ...) {
   char text[200];
   va_list list;
   (void)t;
@@ -14,8 +15,11 @@ trn_status spark__unimplemented(spark_translator *t, trn_position position, trn_
   va_end(list);
   char message[260];
   snprintf(message, sizeof message, "%s is not supported yet.", text);
-  trn_error_spec spec = {.struct_size = sizeof spec, .status = TRN_UNIMPLEMENTED, .message = message,
-                         .position = position, .has_position = position.start >= 0};
+  trn_error_spec spec = {.struct_size = sizeof spec,
+                         .status = TRN_UNIMPLEMENTED,
+                         .message = message,
+                         .position = position,
+                         .has_position = position.start >= 0};
   if (error) *error = trn_error_create(&spec);
   return TRN_UNIMPLEMENTED;
 }
@@ -60,7 +64,8 @@ static trn_status negate_subquery(spark_translator *t, const char *name, const s
   if (strcasecmp(name, "not") != 0 && strcmp(name, "!") != 0) return TRN_OK;
   const trn_expr *inner = arg->expr;
   if (inner->kind != TRN_EXPR_SUBQUERY || inner->u.subquery.kind == TRN_SUBQUERY_SCALAR) return TRN_OK;
-  trn_expr *copy = trn__expr_create(t->arena, TRN_EXPR_SUBQUERY, inner->type, inner->nullable, inner->args, inner->arg_count);
+  trn_expr *copy =
+      trn__expr_create(t->arena, TRN_EXPR_SUBQUERY, inner->type, inner->nullable, inner->args, inner->arg_count);
   if (!copy) return trn__no_memory(error);
   copy->u = inner->u;
   copy->position = inner->position;
@@ -78,8 +83,8 @@ typedef struct call_spec {
   trn_position position;
 } call_spec;
 
-static trn_status modifiers_of(spark_translator *t, const Spark__Connect__TrnFunctionModifiers *modifiers, spark_call *call,
-                               trn_error **error) {
+static trn_status modifiers_of(spark_translator *t, const Spark__Connect__TrnFunctionModifiers *modifiers,
+                               spark_call *call, trn_error **error) {
   trn_status status = TRN_OK;
   if (modifiers->filter) {
     spark_value *filter = TRN_NEW(t->arena, spark_value);
@@ -95,7 +100,8 @@ static trn_status modifiers_of(spark_translator *t, const Spark__Connect__TrnFun
   if (!order || !flags) return trn__no_memory(error);
   for (size_t i = 0; i < modifiers->n_within_group && status == TRN_OK; i++) {
     flags[i] = spark__sort_flags(modifiers->within_group[i]);
-    if (!modifiers->within_group[i]->child) return invalid_plan(t, "spark.connect.Expression.SortOrder", "CHILD_NOT_SET", error);
+    if (!modifiers->within_group[i]->child)
+      return invalid_plan(t, "spark.connect.Expression.SortOrder", "CHILD_NOT_SET", error);
     status = spark__expression(t, modifiers->within_group[i]->child, &order[i], error);
   }
   call->order = order;
@@ -127,7 +133,8 @@ static trn_status grouping_call(spark_translator *t, const call_spec *spec, cons
 }
 
 static bool is_plain_star(const expression *e) {
-  if (e && e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_EXPRESSION_STRING && e->expression_string->expression)
+  if (e && e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_EXPRESSION_STRING &&
+      e->expression_string->expression)
     return strcmp(e->expression_string->expression, "*") == 0;
   return e && e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_STAR &&
          e->unresolved_star->_unparsed_target_case == 0;
@@ -143,7 +150,9 @@ static bool has_lambda(const call_spec *spec) {
 static trn_status call_with(spark_translator *t, const call_spec *spec, const spark_value *first, spark_value *out,
                             trn_error **error) {
   spark_context *context = spark__state(t)->context;
-  spark_call call = {.name = spec->name, .is_distinct = spec->is_distinct, .is_internal = spec->is_internal,
+  spark_call call = {.name = spec->name,
+                     .is_distinct = spec->is_distinct,
+                     .is_internal = spec->is_internal,
                      .position = spec->position};
   spark_value *values = NULL;
   size_t count = 0, capacity = 0;
@@ -177,16 +186,20 @@ static trn_status call_with(spark_translator *t, const call_spec *spec, const sp
 }
 
 trn_status spark__function_call(spark_translator *t, const char *name, expression *const *arguments, size_t count,
-                                bool is_distinct, bool is_internal, const Spark__Connect__TrnFunctionModifiers *modifiers,
-                                trn_position position, spark_value *out, trn_error **error) {
+                                bool is_distinct, bool is_internal,
+                                const Spark__Connect__TrnFunctionModifiers *modifiers, trn_position position,
+                                spark_value *out, trn_error **error) {
   call_spec spec = {name, arguments, count, is_distinct, is_internal, modifiers, position};
   return call_with(t, &spec, NULL, out, error);
 }
 
 static call_spec spec_of(spark_translator *t, const expression *e) {
   const Spark__Connect__Expression__UnresolvedFunction *f = e->unresolved_function;
-  return (call_spec){.name = f->function_name ? f->function_name : "", .arguments = f->arguments, .count = f->n_arguments,
-                     .is_distinct = f->is_distinct, .is_internal = f->_is_internal_case != 0 && f->is_internal,
+  return (call_spec){.name = f->function_name ? f->function_name : "",
+                     .arguments = f->arguments,
+                     .count = f->n_arguments,
+                     .is_distinct = f->is_distinct,
+                     .is_internal = f->_is_internal_case != 0 && f->is_internal,
                      .position = spark__position(t, e)};
 }
 
@@ -203,8 +216,8 @@ static trn_status function(spark_translator *t, const expression *e, spark_value
   trn_status status = TRN_OK;
   while (is_link(at) && is_link(at->unresolved_function->arguments[0])) {
     if (chain.count >= TRN_PLAN_DEPTH_MAX) {
-      status = trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "An expression is nested deeper than TRN_PLAN_DEPTH_MAX (%d).",
-                             TRN_PLAN_DEPTH_MAX);
+      status = trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
+                             "An expression is nested deeper than TRN_PLAN_DEPTH_MAX (%d).", TRN_PLAN_DEPTH_MAX);
       goto done;
     }
     if (!trn__vec_push(&chain, (void *)at)) {
@@ -244,8 +257,9 @@ static trn_status alias(spark_translator *t, const Spark__Connect__Expression__A
   bool metadata = node->_metadata_case == SPARK__CONNECT__EXPRESSION__ALIAS___METADATA_METADATA;
   if (node->n_name > 1) {
     if (metadata)
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.ALIAS_WITH_MULTIPLE_IDENTIFIERS_AND_METADATA",
-                          (trn_position){-1, -1}, NULL);
+      return spark__error(t, error, TRN_INVALID_ARGUMENT,
+                          "CONNECT_INVALID_PLAN.ALIAS_WITH_MULTIPLE_IDENTIFIERS_AND_METADATA", (trn_position){-1, -1},
+                          NULL);
     out->aliases = (const char *const *)node->name;
     out->alias_count = node->n_name;
   }
@@ -264,10 +278,12 @@ static trn_status cast(spark_translator *t, const expression *e, spark_value *ou
   spark_value value;
   trn_status status = TRN_OK;
   if (!node->expr) return invalid_plan(t, "spark.connect.Expression.Cast", "EXPR_NOT_SET", error);
-  if (node->cast_to_type_case == SPARK__CONNECT__EXPRESSION__CAST__CAST_TO_TYPE_TYPE) proto = node->type;
+  if (node->cast_to_type_case == SPARK__CONNECT__EXPRESSION__CAST__CAST_TO_TYPE_TYPE)
+    proto = node->type;
   else if (node->cast_to_type_case == SPARK__CONNECT__EXPRESSION__CAST__CAST_TO_TYPE_TYPE_STR)
     status = spark__sql_parse_type(t->arena, node->type_str, strlen(node->type_str), NULL, &proto, error);
-  else return invalid_plan(t, "spark.connect.Expression.Cast", "CASTTOTYPE_NOT_SET", error);
+  else
+    return invalid_plan(t, "spark.connect.Expression.Cast", "CASTTOTYPE_NOT_SET", error);
   if (status == TRN_OK) status = spark__type_from_proto(t->arena, proto, &type, error);
   if (status == TRN_OK) status = spark__expression(t, node->expr, &value, error);
   if (status != TRN_OK) return status;
@@ -300,7 +316,8 @@ static trn_status interval(spark_translator *t, const expression *e, spark_value
   trn_status status = TRN_OK;
   for (size_t i = 0; i < node->n_values && status == TRN_OK; i++)
     status = spark__expression(t, node->values[i], &values[i], error);
-  return status == TRN_OK ? spark__interval(t, node, values, node->n_values, spark__position(t, e), out, error) : status;
+  return status == TRN_OK ? spark__interval(t, node, values, node->n_values, spark__position(t, e), out, error)
+                          : status;
 }
 
 /* `args` and `pos_args` are what clients before 4.0 send. */
@@ -310,7 +327,8 @@ static trn_status parameter(spark_translator *t, const expression *e, spark_valu
   const char *name = e->trn_parameter ? e->trn_parameter : "";
   bool positional = name[0] >= '0' && name[0] <= '9';
   size_t index = positional ? strtoul(name, NULL, 10) : 0;
-  if (sql && positional && index < sql->n_pos_arguments) return spark__expression(t, sql->pos_arguments[index], out, error);
+  if (sql && positional && index < sql->n_pos_arguments)
+    return spark__expression(t, sql->pos_arguments[index], out, error);
   if (sql && positional && index < sql->n_pos_args)
     return spark__literal(t, sql->pos_args[index], spark__position(t, e), out, error);
   for (size_t i = 0; sql && !positional && i < sql->n_named_arguments; i++)
@@ -368,8 +386,8 @@ static trn_status subquery_by_plan_id(spark_translator *t, const expression *e, 
     break;
   default: return spark__unimplemented(t, spark__position(t, e), error, "A table argument");
   }
-  return spark__subquery(t, kind, relation, node->in_subquery_values, node->n_in_subquery_values, spark__position(t, e), out,
-                         error);
+  return spark__subquery(t, kind, relation, node->in_subquery_values, node->n_in_subquery_values, spark__position(t, e),
+                         out, error);
 }
 
 static trn_status dispatch(spark_translator *t, const expression *e, spark_value *out, trn_error **error) {
@@ -384,11 +402,12 @@ static trn_status dispatch(spark_translator *t, const expression *e, spark_value
   case SPARK__CONNECT__EXPRESSION__EXPR_TYPE_CAST: return cast(t, e, out, error);
   case SPARK__CONNECT__EXPRESSION__EXPR_TYPE_WINDOW: return spark__window(t, e->window, position, out, error);
   case SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_EXTRACT_VALUE: return extract(t, e, out, error);
-  case SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UPDATE_FIELDS: return spark__update_fields(t, e->update_fields, position, out, error);
+  case SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UPDATE_FIELDS:
+    return spark__update_fields(t, e->update_fields, position, out, error);
   case SPARK__CONNECT__EXPRESSION__EXPR_TYPE_CALL_FUNCTION:
     return spark__function_call(t, e->call_function->function_name ? e->call_function->function_name : "",
-                                e->call_function->arguments, e->call_function->n_arguments, false, false, NULL, position,
-                                out, error);
+                                e->call_function->arguments, e->call_function->n_arguments, false, false, NULL,
+                                position, out, error);
   case SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_NAMED_LAMBDA_VARIABLE:
     return spark__lambda_variable(t, e->unresolved_named_lambda_variable, position, out, error);
   case SPARK__CONNECT__EXPRESSION__EXPR_TYPE_SUBQUERY_EXPRESSION: return subquery_by_plan_id(t, e, out, error);
@@ -439,8 +458,10 @@ trn_sort_flags spark__sort_flags(const Spark__Connect__Expression__SortOrder *or
   bool descending =
       order->direction == SPARK__CONNECT__EXPRESSION__SORT_ORDER__SORT_DIRECTION__SORT_DIRECTION_DESCENDING;
   bool nulls_first = !descending;
-  if (order->null_ordering == SPARK__CONNECT__EXPRESSION__SORT_ORDER__NULL_ORDERING__SORT_NULLS_FIRST) nulls_first = true;
-  if (order->null_ordering == SPARK__CONNECT__EXPRESSION__SORT_ORDER__NULL_ORDERING__SORT_NULLS_LAST) nulls_first = false;
+  if (order->null_ordering == SPARK__CONNECT__EXPRESSION__SORT_ORDER__NULL_ORDERING__SORT_NULLS_FIRST)
+    nulls_first = true;
+  if (order->null_ordering == SPARK__CONNECT__EXPRESSION__SORT_ORDER__NULL_ORDERING__SORT_NULLS_LAST)
+    nulls_first = false;
   return (trn_sort_flags){.descending = descending, .nulls_first = nulls_first};
 }
 
@@ -453,8 +474,10 @@ trn_status spark__boolean(spark_translator *t, const spark_value *value, const c
   const char *text = spark__sql_text(t, value->name), *type = spark__quoted_type(t, value->expr->type);
   if (!text || !type) return trn__no_memory(error);
   if (strcmp(condition, "JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE") == 0)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, condition, position, "joinCondition", text, "conditionType", type, NULL);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, condition, position, "sqlExpr", text, "filter", text, "type", type, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, condition, position, "joinCondition", text, "conditionType",
+                        type, NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, condition, position, "sqlExpr", text, "filter", text, "type",
+                      type, NULL);
 }
 
 trn_status spark__values_push(spark_translator *t, spark_value **values, size_t *count, size_t *capacity,

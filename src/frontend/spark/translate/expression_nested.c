@@ -16,7 +16,8 @@ static trn_status field_not_found(spark_translator *t, const trn_type *type, con
   }
   const char *fields = list.size ? spark__finish_text(t, &list) : "", *quoted = spark__quote(t, name);
   if (!fields || !quoted) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "FIELD_NOT_FOUND", position, "fieldName", quoted, "fields", fields, NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "FIELD_NOT_FOUND", position, "fieldName", quoted, "fields",
+                      fields, NULL);
 }
 
 static trn_status struct_field(spark_translator *t, const trn_expr *base, const char *name, trn_position position,
@@ -33,13 +34,14 @@ static trn_status struct_field(spark_translator *t, const trn_expr *base, const 
     char *number = trn__arena_printf(t->arena, "%u", count);
     const char *quoted = spark__quote(t, name);
     if (!number || !quoted) return trn__no_memory(error);
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "AMBIGUOUS_REFERENCE_TO_FIELDS", position, "field", quoted, "count",
-                        number, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "AMBIGUOUS_REFERENCE_TO_FIELDS", position, "field", quoted,
+                        "count", number, NULL);
   }
   const trn_field *field = &type->fields[found];
   const trn_expr *args[2] = {base, trn__expr_string(t->arena, field->name, strlen(field->name))};
   if (!args[1]) return trn__no_memory(error);
-  trn_expr *expr = trn__expr_call(t->arena, TRN_HOME_NATIVE, "get_field", field->type, base->nullable || field->nullable, args, 2);
+  trn_expr *expr =
+      trn__expr_call(t->arena, TRN_HOME_NATIVE, "get_field", field->type, base->nullable || field->nullable, args, 2);
   if (!expr) return trn__no_memory(error);
   expr->position = position;
   *out = expr;
@@ -75,10 +77,12 @@ static const char *literal_text(spark_translator *t, const trn_expr *expr) {
   return trn__arena_str(t->arena, expr->u.literal.value.bytes.data, expr->u.literal.value.bytes.size);
 }
 
-static trn_status cannot_extract(spark_translator *t, const spark_value *child, trn_position position, trn_error **error) {
+static trn_status cannot_extract(spark_translator *t, const spark_value *child, trn_position position,
+                                 trn_error **error) {
   const char *base = spark__sql_text(t, child->name), *type = spark__quoted_type(t, child->expr->type);
   if (!base || !type) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_BASE_FIELD_TYPE", position, "base", base, "other", type, NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_BASE_FIELD_TYPE", position, "base", base,
+                      "other", type, NULL);
 }
 
 trn_status spark__extract_value(spark_translator *t, const spark_value *child, const spark_value *extraction,
@@ -94,15 +98,19 @@ trn_status spark__extract_value(spark_translator *t, const spark_value *child, c
     if (!field) {
       const char *text = spark__sql_text(t, extraction->name);
       if (!text) return trn__no_memory(error);
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_FIELD_TYPE", position, "extraction", text, NULL);
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_FIELD_TYPE", position, "extraction", text,
+                          NULL);
     }
     if (of_structs && !spark__function_find("get_array_struct_fields", 23))
       return spark__unimplemented(t, position, error, "A field of the structs in an array (%s.%s)", base, field);
-    if (of_structs) status = spark__call_by_name(t, "get_array_struct_fields", pair, 2, position, out, error);
-    else status = struct_field(t, child->expr, field, position, &out->expr, error);
+    if (of_structs)
+      status = spark__call_by_name(t, "get_array_struct_fields", pair, 2, position, out, error);
+    else
+      status = struct_field(t, child->expr, field, position, &out->expr, error);
     out->name = trn__arena_printf(t->arena, "%s.%s", base, field);
   } else if (type->id == TRN_TYPE_ARRAY || type->id == TRN_TYPE_MAP) {
-    status = spark__call_by_name(t, type->id == TRN_TYPE_ARRAY ? "get_array_item" : "get_map_value", pair, 2, position, out, error);
+    status = spark__call_by_name(t, type->id == TRN_TYPE_ARRAY ? "get_array_item" : "get_map_value", pair, 2, position,
+                                 out, error);
     out->name = trn__arena_printf(t->arena, "%s[%s]", base, extraction->name ? extraction->name : "");
   } else {
     return cannot_extract(t, child, position, error);
@@ -141,8 +149,8 @@ static trn_status struct_values(spark_translator *t, const trn_expr *base, const
 }
 
 /* s.withField("a.b", v): the nested struct is updated, then put in its place. */
-static trn_status update(spark_translator *t, const trn_expr *base, char **parts, size_t count, const spark_value *value,
-                         spark_value *out, trn_error **error) {
+static trn_status update(spark_translator *t, const trn_expr *base, char **parts, size_t count,
+                         const spark_value *value, spark_value *out, trn_error **error) {
   spark_value inner, *pairs = NULL;
   size_t pair_count = 0;
   trn_status status = TRN_OK;
@@ -169,8 +177,8 @@ static trn_status update(spark_translator *t, const trn_expr *base, char **parts
   return spark__call_by_name(t, "when", branches, 3, NOWHERE, out, error);
 }
 
-trn_status spark__update_fields(spark_translator *t, const Spark__Connect__Expression__UpdateFields *node, trn_position position,
-                                spark_value *out, trn_error **error) {
+trn_status spark__update_fields(spark_translator *t, const Spark__Connect__Expression__UpdateFields *node,
+                                trn_position position, spark_value *out, trn_error **error) {
   spark_value base, value;
   char **parts = NULL;
   size_t count = 0;
@@ -187,14 +195,24 @@ trn_status spark__update_fields(spark_translator *t, const Spark__Connect__Expre
 }
 
 /* ---- lambdas ---- */
-/* What each parameter of a higher-order function's lambda is: e element, i index, k key, v value, a the second argument's
- * type, 1 and 2 elements of the first and second argument, K and V key and value of map_zip_with. */
+/* What each parameter of a higher-order function's lambda is: e element, i index, k key, v value, a the second
+ * argument's type, 1 and 2 elements of the first and second argument, K and V key and value of map_zip_with. */
 static const struct {
   const char *name, *parameters;
-} higher_order[] = {{"transform", "ei"},        {"filter", "ei"},       {"exists", "e"},         {"forall", "e"},
-                    {"any", "e"},               {"all", "e"},           {"aggregate", "ae"},     {"reduce", "ae"},
-                    {"zip_with", "12"},         {"map_filter", "kv"},   {"transform_keys", "kv"}, {"transform_values", "kv"},
-                    {"map_zip_with", "kvV"},    {"array_sort", "ee"}};
+} higher_order[] = {{"transform", "ei"},
+                    {"filter", "ei"},
+                    {"exists", "e"},
+                    {"forall", "e"},
+                    {"any", "e"},
+                    {"all", "e"},
+                    {"aggregate", "ae"},
+                    {"reduce", "ae"},
+                    {"zip_with", "12"},
+                    {"map_filter", "kv"},
+                    {"transform_keys", "kv"},
+                    {"transform_values", "kv"},
+                    {"map_zip_with", "kvV"},
+                    {"array_sort", "ee"}};
 
 static const trn_field *parameter_field(const spark_value *args, size_t count, char letter) {
   const trn_type *first = count > 0 && args[0].expr ? args[0].expr->type : NULL;
@@ -210,7 +228,8 @@ static const trn_field *parameter_field(const spark_value *args, size_t count, c
   }
 }
 
-static trn_status variable(spark_translator *t, const trn_type *type, bool nullable, const trn_expr **out, trn_error **error) {
+static trn_status variable(spark_translator *t, const trn_type *type, bool nullable, const trn_expr **out,
+                           trn_error **error) {
   trn_expr *expr = trn__expr_create(t->arena, TRN_EXPR_LAMBDA_VARIABLE, type, nullable, NULL, 0);
   if (!expr) return trn__no_memory(error);
   expr->u.column = t->next_column++;
@@ -248,8 +267,9 @@ static trn_status lambda_body(spark_translator *t, const Spark__Connect__Express
   return TRN_OK;
 }
 
-static trn_status lambda_argument(spark_translator *t, const char *name, const spark_value *args, size_t count, size_t index,
-                                  const Spark__Connect__Expression__LambdaFunction *lambda, spark_value *out, trn_error **error) {
+static trn_status lambda_argument(spark_translator *t, const char *name, const spark_value *args, size_t count,
+                                  size_t index, const Spark__Connect__Expression__LambdaFunction *lambda,
+                                  spark_value *out, trn_error **error) {
   const char *letters = NULL;
   for (size_t i = 0; i < sizeof higher_order / sizeof *higher_order; i++)
     if (strcasecmp(higher_order[i].name, name) == 0) letters = higher_order[i].parameters;
@@ -272,7 +292,8 @@ static trn_status lambda_argument(spark_translator *t, const char *name, const s
       type = trn__type(TRN_TYPE_NULL);
       nullable = true;
     }
-    if (letters[i] == 'V' || letters[i] == '1' || letters[i] == '2' || (letters[i] == 'v' && letters[2] == 'V')) nullable = true;
+    if (letters[i] == 'V' || letters[i] == '1' || letters[i] == '2' || (letters[i] == 'v' && letters[2] == 'V'))
+      nullable = true;
     trn_status status = variable(t, type, nullable, &variables[i], error);
     if (status != TRN_OK) return status;
   }
@@ -295,18 +316,19 @@ trn_status spark__lambda_arguments(spark_translator *t, const char *name, expres
   return status;
 }
 
-trn_status spark__lambda_variable(spark_translator *t, const Spark__Connect__Expression__UnresolvedNamedLambdaVariable *node,
+trn_status spark__lambda_variable(spark_translator *t,
+                                  const Spark__Connect__Expression__UnresolvedNamedLambdaVariable *node,
                                   trn_position position, spark_value *out, trn_error **error) {
   if (node->n_name_parts == 0)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.UNRESOLVED_NAMED_LAMBDA_VARIABLE_REQUIRES_NAME_PART",
-                        NOWHERE, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT,
+                        "CONNECT_INVALID_PLAN.UNRESOLVED_NAMED_LAMBDA_VARIABLE_REQUIRES_NAME_PART", NOWHERE, NULL);
   for (const spark_lambda *frame = spark__state(t)->lambda; frame; frame = frame->outer)
     for (uint32_t i = 0; i < frame->count; i++) {
       if (!spark__name_equal(t, frame->names[i], node->name_parts[0])) continue;
       *out = (spark_value){.expr = frame->variables[i], .name = node->name_parts[0]};
       if (node->n_name_parts == 1) return TRN_OK;
-      return spark__nested_fields(t, frame->variables[i], node->name_parts + 1, node->n_name_parts - 1, position, &out->expr,
-                                  &out->name, error);
+      return spark__nested_fields(t, frame->variables[i], node->name_parts + 1, node->n_name_parts - 1, position,
+                                  &out->expr, &out->name, error);
     }
   return spark__unresolved_column(t, NULL, node->name_parts, node->n_name_parts, position, error);
 }

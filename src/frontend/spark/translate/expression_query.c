@@ -7,8 +7,8 @@ typedef Spark__Connect__Expression expression;
 static const trn_position NOWHERE = {-1, -1};
 
 /* ---- subqueries ---- */
-static trn_status length_mismatch(spark_translator *t, const spark_value *values, size_t count, const spark_scope *scope,
-                                  trn_position position, trn_error **error) {
+static trn_status length_mismatch(spark_translator *t, const spark_value *values, size_t count,
+                                  const spark_scope *scope, trn_position position, trn_error **error) {
   char left[24], right[24];
   trn_strbuf left_columns = {0}, right_columns = {0};
   snprintf(left, sizeof left, "%zu", count);
@@ -21,9 +21,9 @@ static trn_status length_mismatch(spark_translator *t, const spark_value *values
   const char *left_text = spark__finish_text(t, &left_columns);
   const char *right_text = right_columns.size ? spark__finish_text(t, &right_columns) : "";
   if (!left_text || !right_text) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.IN_SUBQUERY_LENGTH_MISMATCH", position, "sqlExpr",
-                      "\"in\"", "leftLength", left, "leftColumns", left_text, "rightLength", right, "rightColumns", right_text,
-                      NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.IN_SUBQUERY_LENGTH_MISMATCH", position,
+                      "sqlExpr", "\"in\"", "leftLength", left, "leftColumns", left_text, "rightLength", right,
+                      "rightColumns", right_text, NULL);
 }
 
 /* ---- what of the place around it a subquery uses ---- */
@@ -65,8 +65,8 @@ static trn_status outer_text(spark_translator *t, const trn_rel *rel, const char
 }
 
 /* Correlated scalar subqueries, and EXISTS and IN, do not stand everywhere. */
-trn_status spark__refuse_subqueries(spark_translator *t, const trn_expr *expr, const spark_scope *scope, bool scalars_only,
-                                    trn_error **error) {
+trn_status spark__refuse_subqueries(spark_translator *t, const trn_expr *expr, const spark_scope *scope,
+                                    bool scalars_only, trn_error **error) {
   if (expr->kind == TRN_EXPR_SUBQUERY) {
     outer_names names = {.t = t, .scope = scope};
     trn_visitor visitor = {.expr = note_outer, .user = &names};
@@ -77,11 +77,12 @@ trn_status spark__refuse_subqueries(spark_translator *t, const trn_expr *expr, c
     if (walked != TRN_OK) return trn_error_set(error, walked, NULL, "A subquery is nested too deep.");
     if (scalar && names.any)
       return spark__error(t, error, TRN_INVALID_ARGUMENT,
-                          "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY", expr->position,
-                          "treeNode", "", NULL);
-    if (!scalar && !scalars_only)
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_IN_EXISTS_SUBQUERY",
+                          "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY",
                           expr->position, "treeNode", "", NULL);
+    if (!scalar && !scalars_only)
+      return spark__error(t, error, TRN_INVALID_ARGUMENT,
+                          "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_IN_EXISTS_SUBQUERY", expr->position,
+                          "treeNode", "", NULL);
   }
   trn_status status = TRN_OK;
   for (uint32_t i = 0; i < expr->arg_count && status == TRN_OK; i++)
@@ -104,8 +105,8 @@ static trn_status align_in(spark_translator *t, const spark_value *values, size_
     if (!common) {
       const char *left = spark__quoted_type(t, types[0]), *right = spark__quoted_type(t, types[1]);
       if (!left || !right) return trn__no_memory(error);
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.IN_SUBQUERY_DATA_TYPE_MISMATCH", position, "sqlExpr",
-                          "\"in\"", "mismatchedColumns", "", "leftType", left, "rightType", right, NULL);
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.IN_SUBQUERY_DATA_TYPE_MISMATCH", position,
+                          "sqlExpr", "\"in\"", "mismatchedColumns", "", "leftType", left, "rightType", right, NULL);
     }
     status = spark__cast(t, values[i].expr, common, SPARK_CAST_IMPLICIT, position, &args[i], error);
     exprs[i] = trn__expr_column(t->arena, &input->columns[i]);
@@ -122,11 +123,12 @@ static trn_status align_in(spark_translator *t, const spark_value *values, size_
   return *rel ? TRN_OK : trn__no_memory(error);
 }
 
-static trn_status name_in(spark_translator *t, const spark_value *values, size_t count, const char *outer, spark_value *out,
-                          trn_error **error) {
+static trn_status name_in(spark_translator *t, const spark_value *values, size_t count, const char *outer,
+                          spark_value *out, trn_error **error) {
   trn_strbuf name = {0};
   trn__strbuf_puts(&name, count > 1 ? "(named_struct(" : "(");
-  for (size_t i = 0; i < count; i++) trn__strbuf_printf(&name, "%s%s", i ? ", " : "", values[i].name ? values[i].name : "");
+  for (size_t i = 0; i < count; i++)
+    trn__strbuf_printf(&name, "%s%s", i ? ", " : "", values[i].name ? values[i].name : "");
   trn__strbuf_printf(&name, "%s IN (listquery(%s)))", count > 1 ? ")" : "", outer);
   out->name = spark__finish_text(t, &name);
   return out->name ? TRN_OK : trn__no_memory(error);
@@ -152,8 +154,8 @@ static trn_status subquery_over(spark_translator *t, Spark__Connect__TrnSubquery
     snprintf(number, sizeof number, "%u", rel->column_count);
     if (rel->column_count != 1)
       return spark__error(t, error, TRN_INVALID_ARGUMENT,
-                          "INVALID_SUBQUERY_EXPRESSION.SCALAR_SUBQUERY_RETURN_MORE_THAN_ONE_OUTPUT_COLUMN", position, "number",
-                          number, NULL);
+                          "INVALID_SUBQUERY_EXPRESSION.SCALAR_SUBQUERY_RETURN_MORE_THAN_ONE_OUTPUT_COLUMN", position,
+                          "number", number, NULL);
     plan_kind = TRN_SUBQUERY_SCALAR;
     type = rel->columns[0].type;
     nullable = true;
@@ -179,9 +181,9 @@ static trn_status subquery_over(spark_translator *t, Spark__Connect__TrnSubquery
   return TRN_OK;
 }
 
-trn_status spark__subquery(spark_translator *t, Spark__Connect__TrnSubqueryKind kind, const Spark__Connect__Relation *relation,
-                           expression *const *in_values, size_t value_count, trn_position position, spark_value *out,
-                           trn_error **error) {
+trn_status spark__subquery(spark_translator *t, Spark__Connect__TrnSubqueryKind kind,
+                           const Spark__Connect__Relation *relation, expression *const *in_values, size_t value_count,
+                           trn_position position, spark_value *out, trn_error **error) {
   spark_state *state = spark__state(t);
   const spark_plan_id *mark = state->last_plan;
   spark_value *values = NULL;
@@ -206,13 +208,15 @@ typedef struct frame_text {
 } frame_text;
 
 static bool is_negated(const expression *e) {
-  return e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_FUNCTION && e->unresolved_function->n_arguments == 1 &&
-         e->unresolved_function->function_name && strcmp(e->unresolved_function->function_name, "negative") == 0;
+  return e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_FUNCTION &&
+         e->unresolved_function->n_arguments == 1 && e->unresolved_function->function_name &&
+         strcmp(e->unresolved_function->function_name, "negative") == 0;
 }
 
 static bool negative_value(const trn_expr *literal) {
   if (literal->type->id == TRN_TYPE_DECIMAL) return literal->u.literal.value.decimal.high < 0;
-  if (literal->type->id == TRN_TYPE_FLOAT64 || literal->type->id == TRN_TYPE_FLOAT32) return literal->u.literal.value.number < 0;
+  if (literal->type->id == TRN_TYPE_FLOAT64 || literal->type->id == TRN_TYPE_FLOAT32)
+    return literal->u.literal.value.number < 0;
   if (literal->type->id == TRN_TYPE_INTERVAL_CALENDAR)
     return literal->u.literal.value.interval.months < 0 || literal->u.literal.value.interval.days < 0 ||
            literal->u.literal.value.interval.nanos < 0;
@@ -243,8 +247,8 @@ static const trn_expr *absolute(spark_translator *t, const trn_expr *literal) {
 }
 
 /* A boundary's value: a literal, whose sign says on which side of the row it is. */
-static trn_status bound_value(spark_translator *t, const expression *e, const trn_type *order_type, bool lower, uint8_t *kind,
-                              const trn_expr **out, const char **text, trn_error **error) {
+static trn_status bound_value(spark_translator *t, const expression *e, const trn_type *order_type, bool lower,
+                              uint8_t *kind, const trn_expr **out, const char **text, trn_error **error) {
   bool negated = is_negated(e);
   spark_value value;
   const expression *inner = negated ? e->unresolved_function->arguments[0] : e;
@@ -254,7 +258,8 @@ static trn_status bound_value(spark_translator *t, const expression *e, const tr
     const char *shown = spark__sql_text(t, value.name);
     if (!shown) return trn__no_memory(error);
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.SPECIFIED_WINDOW_FRAME_WITHOUT_FOLDABLE",
-                        spark__position(t, e), "sqlExpr", shown, "location", lower ? "lower" : "upper", "expression", shown, NULL);
+                        spark__position(t, e), "sqlExpr", shown, "location", lower ? "lower" : "upper", "expression",
+                        shown, NULL);
   }
   const trn_expr *literal = value.expr;
   if (order_type && trn__type_is_numeric(order_type) && !trn__type_equal(order_type, literal->type))
@@ -307,15 +312,17 @@ typedef struct window_parts {
   frame_text text;
 } window_parts;
 
-static trn_status range_frame_errors(spark_translator *t, const window_parts *w, trn_position position, trn_error **error) {
+static trn_status range_frame_errors(spark_translator *t, const window_parts *w, trn_position position,
+                                     trn_error **error) {
   bool valued = w->start || w->end;
   if (w->unit != TRN_FRAME_RANGE) return TRN_OK;
-  if (w->spec->n_order_spec == 0 && (valued || w->start_kind == TRN_BOUND_CURRENT_ROW || w->end_kind == TRN_BOUND_CURRENT_ROW))
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.RANGE_FRAME_WITHOUT_ORDER", position, "sqlExpr",
-                        "\"window\"", NULL);
+  if (w->spec->n_order_spec == 0 &&
+      (valued || w->start_kind == TRN_BOUND_CURRENT_ROW || w->end_kind == TRN_BOUND_CURRENT_ROW))
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.RANGE_FRAME_WITHOUT_ORDER", position,
+                        "sqlExpr", "\"window\"", NULL);
   if (valued && w->spec->n_order_spec > 1)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.RANGE_FRAME_MULTI_ORDER", position, "sqlExpr",
-                        "\"window\"", "orderSpec", "", NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.RANGE_FRAME_MULTI_ORDER", position,
+                        "sqlExpr", "\"window\"", "orderSpec", "", NULL);
   return TRN_OK;
 }
 
@@ -327,8 +334,9 @@ static trn_status frame(spark_translator *t, window_parts *w, trn_position posit
   w->unit = ordered && !ranking ? TRN_FRAME_RANGE : TRN_FRAME_ROWS;
   w->text = (frame_text){"UNBOUNDED PRECEDING", ordered ? "CURRENT ROW" : "UNBOUNDED FOLLOWING"};
   if (!spec) return TRN_OK;
-  w->unit = spec->frame_type == SPARK__CONNECT__EXPRESSION__WINDOW__WINDOW_FRAME__FRAME_TYPE__FRAME_TYPE_ROW ? TRN_FRAME_ROWS
-                                                                                                             : TRN_FRAME_RANGE;
+  w->unit = spec->frame_type == SPARK__CONNECT__EXPRESSION__WINDOW__WINDOW_FRAME__FRAME_TYPE__FRAME_TYPE_ROW
+                ? TRN_FRAME_ROWS
+                : TRN_FRAME_RANGE;
   const trn_type *order_type = w->unit == TRN_FRAME_RANGE && ordered ? w->orders[0].expr->type : NULL;
   trn_status status = bound(t, spec->lower, order_type, true, &w->start_kind, &w->start, &w->text.start, error);
   if (status == TRN_OK) status = bound(t, spec->upper, order_type, false, &w->end_kind, &w->end, &w->text.end, error);
@@ -345,7 +353,8 @@ static trn_status window_name(spark_translator *t, const window_parts *w, const 
     trn__strbuf_printf(&text, "%s%s %s NULLS %s", i ? ", " : "ORDER BY ", w->orders[i].name ? w->orders[i].name : "",
                        w->flags[i].descending ? "DESC" : "ASC", w->flags[i].nulls_first ? "FIRST" : "LAST");
   if (w->spec->n_order_spec) trn__strbuf_putc(&text, ' ');
-  trn__strbuf_printf(&text, "%s BETWEEN %s AND %s)", w->unit == TRN_FRAME_ROWS ? "ROWS" : "RANGE", w->text.start, w->text.end);
+  trn__strbuf_printf(&text, "%s BETWEEN %s AND %s)", w->unit == TRN_FRAME_ROWS ? "ROWS" : "RANGE", w->text.start,
+                     w->text.end);
   *out = spark__finish_text(t, &text);
   return *out ? TRN_OK : trn__no_memory(error);
 }
@@ -376,8 +385,8 @@ static bool has_inner_aggregate(const window_parts *w) {
   return found;
 }
 
-static trn_status window_over(spark_translator *t, const Spark__Connect__Expression__Window *spec, const expression *function,
-                              trn_position position, spark_value *out, trn_error **error) {
+static trn_status window_over(spark_translator *t, const Spark__Connect__Expression__Window *spec,
+                              const expression *function, trn_position position, spark_value *out, trn_error **error) {
   window_parts w = {.spec = spec};
   if (!function)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.WINDOW_FUNCTION_REQUIRED", NOWHERE, NULL);
@@ -396,7 +405,8 @@ static trn_status window_over(spark_translator *t, const Spark__Connect__Express
   args[0] = w.function.expr;
   for (size_t i = 0; i < spec->n_partition_spec; i++) args[1 + i] = w.partitions[i].expr;
   for (size_t i = 0; i < spec->n_order_spec; i++) args[1 + spec->n_partition_spec + i] = w.orders[i].expr;
-  trn_expr *expr = trn__expr_create(t->arena, TRN_EXPR_WINDOW, w.function.expr->type, w.function.expr->nullable, args, count);
+  trn_expr *expr =
+      trn__expr_create(t->arena, TRN_EXPR_WINDOW, w.function.expr->type, w.function.expr->nullable, args, count);
   if (!expr) return trn__no_memory(error);
   expr->position = position;
   expr->u.window.partition_count = (uint32_t)spec->n_partition_spec;
@@ -407,7 +417,8 @@ static trn_status window_over(spark_translator *t, const Spark__Connect__Express
   expr->u.window.end_kind = w.end_kind;
   expr->u.window.start = w.start;
   expr->u.window.end = w.end;
-  expr->u.window.ignore_nulls = w.function.is_window_function && function->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_MODIFIERS &&
+  expr->u.window.ignore_nulls = w.function.is_window_function &&
+                                function->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_MODIFIERS &&
                                 function->trn_modifiers->ignore_nulls;
   *out = (spark_value){.expr = expr, .has_aggregate = has_inner_aggregate(&w)};
   return window_name(t, &w, &out->name, error);
@@ -441,15 +452,16 @@ static trn_status named(spark_translator *t, const Spark__Connect__TrnSelect *se
     if (window->window->frame_spec) out->frame_spec = window->window->frame_spec;
     return TRN_OK;
   }
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "MISSING_WINDOW_SPECIFICATION", position, "windowName", name, "docroot",
-                      "https://spark.apache.org/docs/latest", NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "MISSING_WINDOW_SPECIFICATION", position, "windowName", name,
+                      "docroot", "https://spark.apache.org/docs/latest", NULL);
 }
 
 trn_status spark__window_reference(spark_translator *t, const Spark__Connect__TrnWindowReference *reference,
                                    trn_position position, spark_value *out, trn_error **error) {
   const spark_context *context = spark__state(t)->context;
   Spark__Connect__Expression__Window window;
-  trn_status status = named(t, context ? context->select : NULL, reference->name ? reference->name : "", 0, &window, position, error);
+  trn_status status =
+      named(t, context ? context->select : NULL, reference->name ? reference->name : "", 0, &window, position, error);
   return status == TRN_OK ? window_over(t, &window, reference->function, position, out, error) : status;
 }
 

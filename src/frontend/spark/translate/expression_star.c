@@ -37,8 +37,8 @@ static bool has_qualifier(const spark_translator *t, const spark_column *column,
 }
 
 /* t.*: also the hidden columns, before the others. */
-static trn_status of_table(spark_translator *t, const spark_scope *scope, char *const *parts, size_t count, value_list *list,
-                           trn_error **error) {
+static trn_status of_table(spark_translator *t, const spark_scope *scope, char *const *parts, size_t count,
+                           value_list *list, trn_error **error) {
   trn_status status = TRN_OK;
   for (int hidden = scope->hidden_count ? 1 : 0; hidden >= 0; hidden--)
     for (uint32_t i = 0; i < scope->count && status == TRN_OK; i++)
@@ -70,8 +70,8 @@ static trn_status cannot_expand(spark_translator *t, const spark_scope *scope, c
   }
   const char *text = columns.size ? spark__finish_text(t, &columns) : "", *target = spark__quote_parts(t, parts, count);
   if (!text || !target) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "CANNOT_RESOLVE_STAR_EXPAND", position, "targetString", target, "columns",
-                      text, NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "CANNOT_RESOLVE_STAR_EXPAND", position, "targetString", target,
+                      "columns", text, NULL);
 }
 
 static trn_status with_target(spark_translator *t, const char *text, trn_position position, value_list *list,
@@ -81,8 +81,8 @@ static trn_status with_target(spark_translator *t, const char *text, trn_positio
   size_t size = strlen(text), count = 0, before = *list->count;
   char **parts = NULL;
   if (size < 2 || strcmp(text + size - 2, ".*") != 0)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.UNRESOLVED_STAR_TARGET_INVALID", position, "target",
-                        text, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.UNRESOLVED_STAR_TARGET_INVALID", position,
+                        "target", text, NULL);
   trn_status status = spark__sql_parse_attribute_name(t->arena, text, size - 2, &parts, &count, error);
   if (status != TRN_OK) return status;
   if (scope) status = of_table(t, scope, parts, count, list, error);
@@ -97,20 +97,23 @@ static trn_status with_target(spark_translator *t, const char *text, trn_positio
 }
 
 /* df["*"]: the columns of that DataFrame which the input still has. */
-static trn_status by_plan_id(spark_translator *t, int64_t id, trn_position position, value_list *list, trn_error **error) {
+static trn_status by_plan_id(spark_translator *t, int64_t id, trn_position position, value_list *list,
+                             trn_error **error) {
   const spark_scope *found = NULL, *input = NULL;
   bool twice = false;
   trn_status status = spark__plan_scope(t, id, &found, &input, &twice);
   if (twice)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "AMBIGUOUS_COLUMN_REFERENCE", position, "name", "`*`", NULL);
   if (!found)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CANNOT_RESOLVE_DATAFRAME_COLUMN", position, "name", "`*`", NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CANNOT_RESOLVE_DATAFRAME_COLUMN", position, "name", "`*`",
+                        NULL);
   for (uint32_t i = 0; i < found->count && status == TRN_OK; i++) {
     if (found->columns[i].hidden) continue;
     const spark_column *seen = spark__scope_column(t, input, found->columns[i].expr->u.column);
     spark_column column = found->columns[i];
     if (!seen)
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "CANNOT_RESOLVE_DATAFRAME_COLUMN", position, "name", "`*`", NULL);
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "CANNOT_RESOLVE_DATAFRAME_COLUMN", position, "name", "`*`",
+                          NULL);
     column.expr = seen->expr;
     status = push_column(t, &column, list, error);
   }
@@ -122,8 +125,9 @@ static trn_status star(spark_translator *t, const expression *e, value_list *lis
   spark_context *context = spark__state(t)->context;
   bool target = node->_unparsed_target_case != 0, plan = node->_plan_id_case != 0;
   if (target && plan)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.UNRESOLVED_STAR_WITH_BOTH_TARGET_AND_PLAN_ID",
-                        spark__position(t, e), NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT,
+                        "CONNECT_INVALID_PLAN.UNRESOLVED_STAR_WITH_BOTH_TARGET_AND_PLAN_ID", spark__position(t, e),
+                        NULL);
   if (target) return with_target(t, node->unparsed_target, spark__position(t, e), list, error);
   if (plan) return by_plan_id(t, node->plan_id, spark__position(t, e), list, error);
   return context && context->scope ? whole(t, context->scope, list, error) : TRN_OK;
@@ -131,21 +135,24 @@ static trn_status star(spark_translator *t, const expression *e, value_list *lis
 
 /* ---- star except ---- */
 /* What the star gave, as a scope in which the names of EXCEPT are looked up. */
-static trn_status except_scope(spark_translator *t, const spark_value *values, size_t count, spark_scope **out, trn_error **error) {
+static trn_status except_scope(spark_translator *t, const spark_value *values, size_t count, spark_scope **out,
+                               trn_error **error) {
   spark_column *columns = TRN_NEW_N(t->arena, spark_column, count);
   if (!columns) return trn__no_memory(error);
   for (size_t i = 0; i < count; i++) {
     const trn_expr *expr = values[i].expr;
     if (expr->kind != TRN_EXPR_COLUMN) expr = spark__column_expr(t, expr->type, expr->nullable);
     if (!expr) return trn__no_memory(error);
-    columns[i] = (spark_column){.expr = expr, .name = values[i].name ? values[i].name : "", .qualifier = values[i].qualifier};
+    columns[i] =
+        (spark_column){.expr = expr, .name = values[i].name ? values[i].name : "", .qualifier = values[i].qualifier};
   }
   *out = spark__scope_create(t, columns, count);
   return *out ? TRN_OK : trn__no_memory(error);
 }
 
 /* Which of the columns an item of EXCEPT names. */
-static trn_status excepted(spark_translator *t, const spark_scope *scope, const expression *item, size_t *out, trn_error **error) {
+static trn_status excepted(spark_translator *t, const spark_scope *scope, const expression *item, size_t *out,
+                           trn_error **error) {
   char **parts = NULL;
   size_t count = 0;
   spark_resolved resolved;
@@ -155,10 +162,12 @@ static trn_status excepted(spark_translator *t, const spark_scope *scope, const 
                          : NULL;
   if (!text) return spark__unimplemented(t, spark__position(t, item), error, "EXCEPT of something else than a name");
   trn_status status = spark__sql_parse_attribute_name(t->arena, text, strlen(text), &parts, &count, error);
-  if (status == TRN_OK) status = spark__scope_resolve(t, scope, parts, count, spark__position(t, item), &resolved, &found, error);
+  if (status == TRN_OK)
+    status = spark__scope_resolve(t, scope, parts, count, spark__position(t, item), &resolved, &found, error);
   if (status != TRN_OK) return status;
   if (!found) return spark__unresolved_column(t, scope, parts, count, spark__position(t, item), error);
-  if (resolved.used != count) return spark__unimplemented(t, spark__position(t, item), error, "EXCEPT of a nested field");
+  if (resolved.used != count)
+    return spark__unimplemented(t, spark__position(t, item), error, "EXCEPT of a nested field");
   *out = (size_t)(resolved.column - scope->columns);
   return TRN_OK;
 }
@@ -169,7 +178,8 @@ static trn_status star_except(spark_translator *t, const expression *e, value_li
   size_t count = 0, capacity = 0;
   value_list inner = {&all, &count, &capacity};
   spark_scope *scope = NULL;
-  if (node->n_expressions == 0 || node->expressions[0]->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_STAR)
+  if (node->n_expressions == 0 ||
+      node->expressions[0]->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_STAR)
     return spark__unimplemented(t, spark__position(t, e), error, "EXCEPT of something else than a star");
   trn_status status = star(t, node->expressions[0], &inner, error);
   if (status == TRN_OK) status = except_scope(t, all, count, &scope, error);
@@ -181,8 +191,8 @@ static trn_status star_except(spark_translator *t, const expression *e, value_li
     status = excepted(t, scope, node->expressions[i], &at, error);
     if (status != TRN_OK) return status;
     if (left_out[at])
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "EXCEPT_OVERLAPPING_COLUMNS", spark__position(t, e), "columns",
-                          scope->columns[at].name, NULL);
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "EXCEPT_OVERLAPPING_COLUMNS", spark__position(t, e),
+                          "columns", scope->columns[at].name, NULL);
     left_out[at] = true;
   }
   for (size_t k = 0; k < count && status == TRN_OK; k++)
@@ -220,11 +230,12 @@ static trn_status regex(spark_translator *t, const expression *e, value_list *li
   return status;
 }
 
-trn_status spark__expand_star(spark_translator *t, const expression *e, spark_value **values, size_t *count, size_t *capacity,
-                              trn_error **error) {
+trn_status spark__expand_star(spark_translator *t, const expression *e, spark_value **values, size_t *count,
+                              size_t *capacity, trn_error **error) {
   value_list list = {values, count, capacity};
   if (e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_REGEX) return regex(t, e, &list, error);
-  if (e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_STAR_EXCEPT) return star_except(t, e, &list, error);
+  if (e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_STAR_EXCEPT)
+    return star_except(t, e, &list, error);
   return star(t, e, &list, error);
 }
 
@@ -240,8 +251,8 @@ static trn_status parsed_item(spark_translator *t, const expression *e, const ex
   return status;
 }
 
-trn_status spark__list_item(spark_translator *t, const expression *e, spark_value **values, size_t *count, size_t *capacity,
-                            const expression **item, trn_error **error) {
+trn_status spark__list_item(spark_translator *t, const expression *e, spark_value **values, size_t *count,
+                            size_t *capacity, const expression **item, trn_error **error) {
   spark_state *state = spark__state(t);
   bool before = state->foreign_positions;
   trn_status status = parsed_item(t, e, item, error);

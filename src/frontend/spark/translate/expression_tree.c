@@ -7,7 +7,8 @@ trn_status spark__expr_with_args(spark_translator *t, const trn_expr *expr, cons
   bool same = true;
   for (uint32_t i = 0; i < expr->arg_count && same; i++) same = args[i] == expr->args[i];
   if (same) return TRN_OK;
-  trn_expr *copy = trn__expr_create(t->arena, (trn_expr_kind)expr->kind, expr->type, expr->nullable, args, expr->arg_count);
+  trn_expr *copy =
+      trn__expr_create(t->arena, (trn_expr_kind)expr->kind, expr->type, expr->nullable, args, expr->arg_count);
   if (!copy) return trn__no_memory(error);
   copy->u = expr->u;
   copy->position = expr->position;
@@ -49,7 +50,9 @@ static bool same_flags(const trn_sort_flags *a, const trn_sort_flags *b, uint32_
   return true;
 }
 
-static bool same_optional(const trn_expr *a, const trn_expr *b) { return a == b || (a && b && spark__expr_same(a, b)); }
+static bool same_optional(const trn_expr *a, const trn_expr *b) {
+  return a == b || (a && b && spark__expr_same(a, b));
+}
 
 /* The node itself, without its children. */
 static bool same_node(const trn_expr *a, const trn_expr *b) {
@@ -62,7 +65,8 @@ static bool same_node(const trn_expr *a, const trn_expr *b) {
     return a->u.call.home == b->u.call.home && a->u.call.volatility < 2 && strcmp(a->u.call.name, b->u.call.name) == 0;
   case TRN_EXPR_AGGREGATE:
     return strcmp(a->u.aggregate.name, b->u.aggregate.name) == 0 && a->u.aggregate.home == b->u.aggregate.home &&
-           a->u.aggregate.distinct == b->u.aggregate.distinct && a->u.aggregate.has_filter == b->u.aggregate.has_filter &&
+           a->u.aggregate.distinct == b->u.aggregate.distinct &&
+           a->u.aggregate.has_filter == b->u.aggregate.has_filter &&
            a->u.aggregate.order_count == b->u.aggregate.order_count &&
            same_flags(a->u.aggregate.order_flags, b->u.aggregate.order_flags, a->u.aggregate.order_count);
   case TRN_EXPR_WINDOW:
@@ -82,7 +86,8 @@ static bool same_node(const trn_expr *a, const trn_expr *b) {
 /* Kernels that can fail have where they stand in the text as an argument; the same expression elsewhere is the same.
  * Parts that a function is made of have the position of the whole. */
 static bool is_position(const trn_expr *literal, trn_position position) {
-  if (literal->kind != TRN_EXPR_LITERAL || literal->type->id != TRN_TYPE_INT64 || literal->u.literal.is_null) return false;
+  if (literal->kind != TRN_EXPR_LITERAL || literal->type->id != TRN_TYPE_INT64 || literal->u.literal.is_null)
+    return false;
   int64_t here = position.start < 0 ? -1 : ((int64_t)position.start << 32) | (uint32_t)position.stop;
   return literal->u.literal.value.integer == here || literal->u.literal.value.integer == -1;
 }

@@ -30,8 +30,10 @@ static const generator_kind *kind_of(const trn_expr *call, bool *outer) {
   return NULL;
 }
 
-static trn_status push(spark_translator *t, generated *out, const trn_column *column, const char *name, trn_error **error) {
-  out->values[out->count] = (spark_value){.expr = trn__expr_column(t->arena, column), .name = name, .is_attribute = true};
+static trn_status push(spark_translator *t, generated *out, const trn_column *column, const char *name,
+                       trn_error **error) {
+  out->values[out->count] =
+      (spark_value){.expr = trn__expr_column(t->arena, column), .name = name, .is_attribute = true};
   return out->values[out->count++].expr ? TRN_OK : trn__no_memory(error);
 }
 
@@ -53,8 +55,8 @@ static trn_status inline_fields(spark_translator *t, generated *out, trn_error *
 }
 
 /* UNNEST over the relation; its columns stay, the generator's come behind. */
-static trn_status unnest(spark_translator *t, const trn_rel **rel, const spark_value *generator, bool force_outer, generated *out,
-                         trn_error **error) {
+static trn_status unnest(spark_translator *t, const trn_rel **rel, const spark_value *generator, bool force_outer,
+                         generated *out, trn_error **error) {
   bool outer = false;
   const trn_expr *call = generator->expr;
   const generator_kind *kind = kind_of(call, &outer);
@@ -63,15 +65,19 @@ static trn_status unnest(spark_translator *t, const trn_rel **rel, const spark_v
     return spark__unimplemented(t, call->position, error, "The generator %s", generator->name ? generator->name : "");
   const trn_expr *arg = call->args[0];
   bool map = arg->type->id == TRN_TYPE_MAP;
-  if (!map && arg->type->id != TRN_TYPE_ARRAY) return spark__unimplemented(t, call->position, error, "A generator over this type");
+  if (!map && arg->type->id != TRN_TYPE_ARRAY)
+    return spark__unimplemented(t, call->position, error, "A generator over this type");
   const trn_rel *input = *rel;
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, (size_t)input->column_count + 3);
   size_t count = input->column_count;
   if (!columns) return trn__no_memory(error);
   if (count) memcpy(columns, input->columns, count * sizeof *columns);
   if (kind->position) columns[count++] = (trn_column){t->next_column++, outer, trn__type(TRN_TYPE_INT32)};
-  columns[count++] = (trn_column){t->next_column++, outer || (!map && arg->type->fields[0].nullable), arg->type->fields[0].type};
-  if (map) columns[count++] = (trn_column){t->next_column++, outer || arg->type->fields[1].nullable, arg->type->fields[1].type};
+  columns[count++] =
+      (trn_column){t->next_column++, outer || (!map && arg->type->fields[0].nullable), arg->type->fields[0].type};
+  if (map)
+    columns[count++] =
+        (trn_column){t->next_column++, outer || arg->type->fields[1].nullable, arg->type->fields[1].type};
   trn_rel *made = trn__rel_create(t->arena, TRN_REL_UNNEST, &input, 1, &arg, 1, columns, count);
   if (!made) return trn__no_memory(error);
   made->u.unnest.outer = outer;
@@ -85,7 +91,8 @@ static trn_status unnest(spark_translator *t, const trn_rel **rel, const spark_v
   return status == TRN_OK && kind->inlined ? inline_fields(t, out, error) : status;
 }
 
-static trn_status name_generated(spark_translator *t, generated *out, const char *const *names, size_t count, trn_error **error) {
+static trn_status name_generated(spark_translator *t, generated *out, const char *const *names, size_t count,
+                                 trn_error **error) {
   if (count == 0) return TRN_OK;
   if (count != out->count) {
     char size[24];
@@ -94,8 +101,8 @@ static trn_status name_generated(spark_translator *t, generated *out, const char
     for (size_t i = 0; i < count; i++) trn__strbuf_printf(&list, "%s%s", i ? "," : "", names[i]);
     const char *text = spark__finish_text(t, &list);
     if (!text) return trn__no_memory(error);
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UDTF_ALIAS_NUMBER_MISMATCH", NOWHERE, "aliasesSize", size, "aliasesNames",
-                        text, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UDTF_ALIAS_NUMBER_MISMATCH", NOWHERE, "aliasesSize", size,
+                        "aliasesNames", text, NULL);
   }
   for (size_t i = 0; i < count; i++) {
     out->values[i].name = names[i];
@@ -105,7 +112,8 @@ static trn_status name_generated(spark_translator *t, generated *out, const char
   return TRN_OK;
 }
 
-static trn_status one_generator(spark_translator *t, const spark_value *values, size_t count, size_t *at, trn_error **error) {
+static trn_status one_generator(spark_translator *t, const spark_value *values, size_t count, size_t *at,
+                                trn_error **error) {
   trn_strbuf list = {0};
   size_t found = 0;
   *at = SIZE_MAX;
@@ -122,8 +130,8 @@ static trn_status one_generator(spark_translator *t, const spark_value *values, 
   char number[24];
   snprintf(number, sizeof number, "%zu", found);
   if (!text) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.MULTI_GENERATOR", NOWHERE, "num", number, "generators",
-                      text, NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.MULTI_GENERATOR", NOWHERE, "num", number,
+                      "generators", text, NULL);
 }
 
 static bool holds_generator(const trn_expr *expr) {
@@ -139,18 +147,19 @@ static bool holds_generator(const trn_expr *expr) {
 static trn_status refuse_nested(spark_translator *t, const spark_value *values, size_t count, trn_error **error) {
   for (size_t i = 0; i < count; i++) {
     bool nested = !values[i].is_generator && holds_generator(values[i].expr);
-    for (uint32_t k = 0; values[i].is_generator && k < values[i].expr->arg_count; k++) nested |= holds_generator(values[i].expr->args[k]);
+    for (uint32_t k = 0; values[i].is_generator && k < values[i].expr->arg_count; k++)
+      nested |= holds_generator(values[i].expr->args[k]);
     if (!nested) continue;
     const char *text = spark__sql_text(t, values[i].name);
     if (!text) return trn__no_memory(error);
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.NESTED_IN_EXPRESSIONS", values[i].expr->position,
-                        "expression", text, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.NESTED_IN_EXPRESSIONS",
+                        values[i].expr->position, "expression", text, NULL);
   }
   return TRN_OK;
 }
 
-trn_status spark__expand_generators(spark_translator *t, spark_relation *input, const spark_value **values, size_t *count,
-                                    const spark_context *context, trn_error **error) {
+trn_status spark__expand_generators(spark_translator *t, spark_relation *input, const spark_value **values,
+                                    size_t *count, const spark_context *context, trn_error **error) {
   size_t at = SIZE_MAX;
   if (!spark__state(t)->has_generators) return TRN_OK;
   trn_status status = refuse_nested(t, *values, *count, error);
@@ -162,7 +171,8 @@ trn_status spark__expand_generators(spark_translator *t, spark_relation *input, 
   status = unnest(t, &input->rel, generator, false, made, error);
   if (status == TRN_OK && generator->alias_count)
     status = name_generated(t, made, generator->aliases, generator->alias_count, error);
-  else if (status == TRN_OK && generator->is_alias) status = name_generated(t, made, &generator->name, 1, error);
+  else if (status == TRN_OK && generator->is_alias)
+    status = name_generated(t, made, &generator->name, 1, error);
   spark_value *all = TRN_NEW_N(t->arena, spark_value, *count + made->count);
   if (status != TRN_OK) return status;
   if (!all) return trn__no_memory(error);
@@ -176,8 +186,8 @@ trn_status spark__expand_generators(spark_translator *t, spark_relation *input, 
   return TRN_OK;
 }
 
-trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connect__TrnLateralViewOf *node, spark_relation *out,
-                                        trn_error **error) {
+trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connect__TrnLateralViewOf *node,
+                                        spark_relation *out, trn_error **error) {
   spark_relation input;
   spark_context context;
   spark_value generator, *values = NULL;
@@ -191,10 +201,12 @@ trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connec
   spark__context_end(t, &context);
   if (status != TRN_OK) return status;
   if (!generator.is_generator)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.NOT_GENERATOR", spark__position(t, view->generator),
-                        "functionName", generator.name ? generator.name : "", "classCanonicalName", "", NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.NOT_GENERATOR",
+                        spark__position(t, view->generator), "functionName", generator.name ? generator.name : "",
+                        "classCanonicalName", "", NULL);
   generated *made = TRN_NEW(t->arena, generated);
-  const spark_qualifier *qualifier = spark__qualifier(t, (const char *const *)&view->alias, view->alias && *view->alias ? 1 : 0);
+  const spark_qualifier *qualifier =
+      spark__qualifier(t, (const char *const *)&view->alias, view->alias && *view->alias ? 1 : 0);
   if (!made || !qualifier) return trn__no_memory(error);
   status = unnest(t, &input.rel, &generator, view->outer, made, error);
   if (status == TRN_OK) status = name_generated(t, made, (const char *const *)view->columns, view->n_columns, error);
@@ -215,9 +227,11 @@ trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connec
 /* ---- functions as tables ---- */
 static trn_status constant_int(spark_translator *t, const spark_value *value, int64_t *out, trn_error **error) {
   const trn_expr *expr = value->expr;
-  trn_status status = spark__cast(t, expr, trn__type(TRN_TYPE_INT64), SPARK_CAST_IMPLICIT, expr->position, &expr, error);
+  trn_status status =
+      spark__cast(t, expr, trn__type(TRN_TYPE_INT64), SPARK_CAST_IMPLICIT, expr->position, &expr, error);
   if (status != TRN_OK) return status;
-  if (expr->kind == TRN_EXPR_CAST || (expr->kind == TRN_EXPR_CALL && expr->arg_count > 0 && trn__type_is_integer(expr->args[0]->type)))
+  if (expr->kind == TRN_EXPR_CAST ||
+      (expr->kind == TRN_EXPR_CALL && expr->arg_count > 0 && trn__type_is_integer(expr->args[0]->type)))
     expr = expr->args[0]; /* the cast of an integer literal */
   if (expr->kind != TRN_EXPR_LITERAL || expr->u.literal.is_null || !trn__type_is_integer(expr->type))
     return spark__unimplemented(t, expr->position, error, "range with a bound that is no constant");
@@ -226,14 +240,16 @@ static trn_status constant_int(spark_translator *t, const spark_value *value, in
 }
 
 /* range(end), range(start, end[, step[, partitions]]) */
-static trn_status table_range(spark_translator *t, const spark_value *args, size_t count, spark_relation *out, trn_error **error) {
+static trn_status table_range(spark_translator *t, const spark_value *args, size_t count, spark_relation *out,
+                              trn_error **error) {
   int64_t numbers[4] = {0, 0, 1, 0};
   trn_status status = TRN_OK;
   if (count == 0 || count > 4)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "WRONG_NUM_ARGS.WITHOUT_SUGGESTION", NOWHERE, "functionName", "`range`",
-                        "expectedNum", "[1, 2, 3, 4]", "actualNum", count ? "5" : "0", "docroot",
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "WRONG_NUM_ARGS.WITHOUT_SUGGESTION", NOWHERE, "functionName",
+                        "`range`", "expectedNum", "[1, 2, 3, 4]", "actualNum", count ? "5" : "0", "docroot",
                         "https://spark.apache.org/docs/latest", NULL);
-  for (size_t i = 0; i < count && status == TRN_OK; i++) status = constant_int(t, &args[i], &numbers[count == 1 ? 1 : i], error);
+  for (size_t i = 0; i < count && status == TRN_OK; i++)
+    status = constant_int(t, &args[i], &numbers[count == 1 ? 1 : i], error);
   if (status != TRN_OK) return status;
   Spark__Connect__Range range = SPARK__CONNECT__RANGE__INIT;
   Spark__Connect__Relation relation = SPARK__CONNECT__RELATION__INIT;
@@ -246,7 +262,8 @@ static trn_status table_range(spark_translator *t, const spark_value *args, size
   return spark__relation(t, &relation, out, error);
 }
 
-trn_status spark__relation_table_function(spark_translator *t, const Spark__Connect__UnresolvedTableValuedFunction *node,
+trn_status spark__relation_table_function(spark_translator *t,
+                                          const Spark__Connect__UnresolvedTableValuedFunction *node,
                                           spark_relation *out, trn_error **error) {
   spark_relation row;
   spark_context context;
@@ -257,11 +274,15 @@ trn_status spark__relation_table_function(spark_translator *t, const Spark__Conn
   trn_status status = spark__one_row(t, &row, error);
   if (status != TRN_OK) return status;
   spark__context_begin(t, &context, row.scope);
-  if (is_range) status = spark__expressions(t, node->arguments, node->n_arguments, &args, &count, error);
-  else status = spark__function_call(t, name, node->arguments, node->n_arguments, false, false, NULL, NOWHERE, &value, error);
+  if (is_range)
+    status = spark__expressions(t, node->arguments, node->n_arguments, &args, &count, error);
+  else
+    status =
+        spark__function_call(t, name, node->arguments, node->n_arguments, false, false, NULL, NOWHERE, &value, error);
   spark__context_end(t, &context);
   if (status == TRN_OK && is_range) return table_range(t, args, count, out, error);
   if (status == TRN_OK && !value.is_generator)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNRESOLVABLE_TABLE_VALUED_FUNCTION", NOWHERE, "name", name, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNRESOLVABLE_TABLE_VALUED_FUNCTION", NOWHERE, "name", name,
+                        NULL);
   return status == TRN_OK ? spark__project(t, &row, &value, 1, NULL, out, error) : status;
 }

@@ -9,7 +9,8 @@ typedef struct join_side {
   uint32_t *key_index; /* which column is key i */
 } join_side;
 
-static trn_status join_type(spark_translator *t, const Spark__Connect__Join *node, trn_join_type *out, trn_error **error) {
+static trn_status join_type(spark_translator *t, const Spark__Connect__Join *node, trn_join_type *out,
+                            trn_error **error) {
   switch ((int)node->join_type) {
   case SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_INNER:
   case SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_CROSS: *out = TRN_JOIN_INNER; return TRN_OK;
@@ -25,7 +26,8 @@ static trn_status join_type(spark_translator *t, const Spark__Connect__Join *nod
 }
 
 /* The side's column as the join gives it: the other side of an outer join may have no row. */
-static trn_status as_joined(spark_translator *t, const spark_column *column, bool nullable, spark_column *out, trn_error **error) {
+static trn_status as_joined(spark_translator *t, const spark_column *column, bool nullable, spark_column *out,
+                            trn_error **error) {
   *out = *column;
   if (!nullable || column->expr->nullable) return TRN_OK;
   trn_column made = {.id = column->expr->u.column, .type = column->expr->type, .nullable = true};
@@ -39,8 +41,11 @@ static trn_status both_scope(spark_translator *t, const join_side *left, const j
   size_t count = (size_t)left->relation.scope->count + right->relation.scope->count;
   spark_column *columns = TRN_NEW_N(t->arena, spark_column, count);
   if (!columns) return trn__no_memory(error);
-  if (left->relation.scope->count) memcpy(columns, left->relation.scope->columns, left->relation.scope->count * sizeof *columns);
-  if (right->relation.scope->count) memcpy(columns + left->relation.scope->count, right->relation.scope->columns, right->relation.scope->count * sizeof *columns);
+  if (left->relation.scope->count)
+    memcpy(columns, left->relation.scope->columns, left->relation.scope->count * sizeof *columns);
+  if (right->relation.scope->count)
+    memcpy(columns + left->relation.scope->count, right->relation.scope->columns,
+           right->relation.scope->count * sizeof *columns);
   *out = spark__scope_create(t, columns, count);
   return *out ? TRN_OK : trn__no_memory(error);
 }
@@ -60,13 +65,14 @@ static trn_status condition_of(spark_translator *t, const Spark__Connect__Expres
   spark__context_end(t, &context);
   if (status != TRN_OK) return status;
   if (value.has_aggregate || spark__expr_contains(value.expr, TRN_EXPR_WINDOW))
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_EXPR_FOR_OPERATOR", spark__position(t, e), "invalidExprSqls",
-                        value.name ? value.name : "", NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_EXPR_FOR_OPERATOR", spark__position(t, e),
+                        "invalidExprSqls", value.name ? value.name : "", NULL);
   return spark__boolean(t, &value, "JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE", spark__position(t, e), out, error);
 }
 
 /* ---- keys of USING and NATURAL ---- */
-static trn_status no_using_column(spark_translator *t, const char *name, bool left, const spark_scope *scope, trn_error **error) {
+static trn_status no_using_column(spark_translator *t, const char *name, bool left, const spark_scope *scope,
+                                  trn_error **error) {
   trn_strbuf list = {0};
   const char *names[1000], *quoted = spark__quote(t, name);
   size_t count = 0;
@@ -82,11 +88,12 @@ static trn_status no_using_column(spark_translator *t, const char *name, bool le
   }
   const char *suggestion = list.size ? spark__finish_text(t, &list) : "";
   if (!quoted || !suggestion) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNRESOLVED_USING_COLUMN_FOR_JOIN", NOWHERE, "colName", quoted, "side",
-                      left ? "left" : "right", "suggestion", suggestion, NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNRESOLVED_USING_COLUMN_FOR_JOIN", NOWHERE, "colName", quoted,
+                      "side", left ? "left" : "right", "suggestion", suggestion, NULL);
 }
 
-static trn_status find_key(spark_translator *t, const char *name, bool is_left, join_side *side, size_t index, trn_error **error) {
+static trn_status find_key(spark_translator *t, const char *name, bool is_left, join_side *side, size_t index,
+                           trn_error **error) {
   const spark_scope *scope = side->relation.scope;
   char *parts[1] = {(char *)name};
   spark_resolved resolved;
@@ -106,22 +113,21 @@ static trn_status start_side(spark_translator *t, join_side *side, size_t keys, 
 }
 
 /* Names that both sides have, in the left one's order. */
-static trn_status natural_names(spark_translator *t, const join_side *left, const join_side *right, char ***out, size_t *count,
-                                trn_error **error) {
+static trn_status natural_names(spark_translator *t, const join_side *left, const join_side *right, char ***out,
+                                size_t *count, trn_error **error) {
   const spark_scope *scope = left->relation.scope;
   char **names = TRN_NEW_N(t->arena, char *, scope->count);
   if (!names) return trn__no_memory(error);
   *count = 0;
   for (uint32_t i = 0; i < scope->count; i++)
-    if (!scope->columns[i].hidden &&
-        spark__scope_find(t, right->relation.scope, scope->columns[i].name) != UINT32_MAX)
+    if (!scope->columns[i].hidden && spark__scope_find(t, right->relation.scope, scope->columns[i].name) != UINT32_MAX)
       names[(*count)++] = (char *)scope->columns[i].name;
   *out = names;
   return TRN_OK;
 }
 
-static trn_status keys_equal(spark_translator *t, const join_side *left, const join_side *right, size_t keys, const trn_expr **out,
-                             trn_error **error) {
+static trn_status keys_equal(spark_translator *t, const join_side *left, const join_side *right, size_t keys,
+                             const trn_expr **out, trn_error **error) {
   spark_value all = {0};
   trn_status status = TRN_OK;
   for (size_t i = 0; i < keys && status == TRN_OK; i++) {
@@ -133,14 +139,17 @@ static trn_status keys_equal(spark_translator *t, const join_side *left, const j
     status = spark__call_by_name(t, "==", pair, 2, NOWHERE, &equal, error);
     if (status != TRN_OK) break;
     spark_value both[2] = {all, equal};
-    if (i == 0) all = equal;
-    else status = spark__call_by_name(t, "and", both, 2, NOWHERE, &all, error);
+    if (i == 0)
+      all = equal;
+    else
+      status = spark__call_by_name(t, "and", both, 2, NOWHERE, &all, error);
   }
   *out = all.expr;
   return status;
 }
 
-/* ---- what a join with merged keys shows: keys, left's others, right's others; the other side's keys are hidden ---- */
+/* ---- what a join with merged keys shows: keys, left's others, right's others; the other side's keys are hidden ----
+ */
 typedef struct using_output {
   spark_translator *t;
   spark_column *columns;
@@ -151,11 +160,13 @@ typedef struct using_output {
 static trn_status push_side(using_output *u, const join_side *side, bool nullable, trn_error **error) {
   trn_status status = TRN_OK;
   for (uint32_t i = 0; i < side->relation.scope->count && status == TRN_OK; i++)
-    if (!side->is_key[i]) status = as_joined(u->t, &side->relation.scope->columns[i], nullable, &u->columns[u->count++], error);
+    if (!side->is_key[i])
+      status = as_joined(u->t, &side->relation.scope->columns[i], nullable, &u->columns[u->count++], error);
   return status;
 }
 
-static trn_status push_keys(using_output *u, const join_side *side, size_t keys, bool nullable, bool hidden, trn_error **error) {
+static trn_status push_keys(using_output *u, const join_side *side, size_t keys, bool nullable, bool hidden,
+                            trn_error **error) {
   trn_status status = TRN_OK;
   for (size_t i = 0; i < keys && status == TRN_OK; i++) {
     spark_column *column = &u->columns[u->count++];
@@ -165,7 +176,8 @@ static trn_status push_keys(using_output *u, const join_side *side, size_t keys,
   return status;
 }
 
-static trn_status push_merged(using_output *u, const join_side *left, const join_side *right, size_t keys, trn_error **error) {
+static trn_status push_merged(using_output *u, const join_side *left, const join_side *right, size_t keys,
+                              trn_error **error) {
   spark_translator *t = u->t;
   trn_status status = TRN_OK;
   u->merged = TRN_NEW_N(t->arena, const trn_expr *, keys);
@@ -189,7 +201,8 @@ static trn_status push_merged(using_output *u, const join_side *left, const join
 }
 
 /* A full join's keys are computed: a projection that keeps all the join's columns. */
-static trn_status merged_relation(using_output *u, const trn_rel *join, size_t keys, const trn_rel **out, trn_error **error) {
+static trn_status merged_relation(using_output *u, const trn_rel *join, size_t keys, const trn_rel **out,
+                                  trn_error **error) {
   spark_translator *t = u->t;
   size_t count = join->column_count + keys;
   const trn_expr **exprs = TRN_NEW_N(t->arena, const trn_expr *, count);
@@ -203,7 +216,8 @@ static trn_status merged_relation(using_output *u, const trn_rel *join, size_t k
   for (size_t i = 0; i < keys; i++) {
     const trn_expr *column = u->columns[i].expr;
     exprs[join->column_count + i] = u->merged[i];
-    columns[join->column_count + i] = (trn_column){.id = column->u.column, .type = column->type, .nullable = column->nullable};
+    columns[join->column_count + i] =
+        (trn_column){.id = column->u.column, .type = column->type, .nullable = column->nullable};
   }
   *out = trn__rel_project(t->arena, join, exprs, columns, count);
   return *out ? TRN_OK : trn__no_memory(error);
@@ -222,16 +236,22 @@ static trn_status using_join(spark_translator *t, trn_join_type type, char *cons
   if (status == TRN_OK) status = keys_equal(t, left, right, keys, &condition, error);
   if (status != TRN_OK) return status;
   const trn_rel *rel = trn__rel_join(t->arena, type, left->relation.rel, right->relation.rel, condition);
-  u.columns = TRN_NEW_N(t->arena, spark_column, (size_t)left->relation.scope->count + right->relation.scope->count + 2 * keys);
+  u.columns =
+      TRN_NEW_N(t->arena, spark_column, (size_t)left->relation.scope->count + right->relation.scope->count + 2 * keys);
   if (!rel || !u.columns) return trn__no_memory(error);
-  bool left_nullable = type == TRN_JOIN_RIGHT || type == TRN_JOIN_FULL, right_nullable = type == TRN_JOIN_LEFT || type == TRN_JOIN_FULL;
+  bool left_nullable = type == TRN_JOIN_RIGHT || type == TRN_JOIN_FULL,
+       right_nullable = type == TRN_JOIN_LEFT || type == TRN_JOIN_FULL;
   bool half = type == TRN_JOIN_LEFT_SEMI || type == TRN_JOIN_LEFT_ANTI;
-  if (type == TRN_JOIN_FULL) status = push_merged(&u, left, right, keys, error);
-  else status = push_keys(&u, type == TRN_JOIN_RIGHT ? right : left, keys, false, false, error);
+  if (type == TRN_JOIN_FULL)
+    status = push_merged(&u, left, right, keys, error);
+  else
+    status = push_keys(&u, type == TRN_JOIN_RIGHT ? right : left, keys, false, false, error);
   if (status == TRN_OK) status = push_side(&u, left, left_nullable, error);
   if (status == TRN_OK && !half) status = push_side(&u, right, right_nullable, error);
-  if (status == TRN_OK && (type == TRN_JOIN_RIGHT || type == TRN_JOIN_FULL)) status = push_keys(&u, left, keys, true, true, error);
-  if (status == TRN_OK && !half && type != TRN_JOIN_RIGHT) status = push_keys(&u, right, keys, right_nullable, true, error);
+  if (status == TRN_OK && (type == TRN_JOIN_RIGHT || type == TRN_JOIN_FULL))
+    status = push_keys(&u, left, keys, true, true, error);
+  if (status == TRN_OK && !half && type != TRN_JOIN_RIGHT)
+    status = push_keys(&u, right, keys, right_nullable, true, error);
   if (status == TRN_OK && type == TRN_JOIN_FULL) status = merged_relation(&u, rel, keys, &rel, error);
   if (status != TRN_OK) return status;
   out->rel = rel;
@@ -239,11 +259,13 @@ static trn_status using_join(spark_translator *t, trn_join_type type, char *cons
   return out->scope ? TRN_OK : trn__no_memory(error);
 }
 
-trn_status spark__join_relations(spark_translator *t, trn_join_type type, const trn_expr *condition, const spark_relation *left,
-                                 const spark_relation *right, spark_relation *out, trn_error **error) {
+trn_status spark__join_relations(spark_translator *t, trn_join_type type, const trn_expr *condition,
+                                 const spark_relation *left, const spark_relation *right, spark_relation *out,
+                                 trn_error **error) {
   const spark_scope *l = left->scope, *r = right->scope;
   bool half = type == TRN_JOIN_LEFT_SEMI || type == TRN_JOIN_LEFT_ANTI;
-  bool left_nullable = type == TRN_JOIN_RIGHT || type == TRN_JOIN_FULL, right_nullable = type == TRN_JOIN_LEFT || type == TRN_JOIN_FULL;
+  bool left_nullable = type == TRN_JOIN_RIGHT || type == TRN_JOIN_FULL,
+       right_nullable = type == TRN_JOIN_LEFT || type == TRN_JOIN_FULL;
   const trn_rel *rel = trn__rel_join(t->arena, type, left->rel, right->rel, condition);
   spark_column *columns = TRN_NEW_N(t->arena, spark_column, (size_t)l->count + r->count);
   size_t count = 0;
@@ -259,19 +281,20 @@ trn_status spark__join_relations(spark_translator *t, trn_join_type type, const 
   return out->scope ? TRN_OK : trn__no_memory(error);
 }
 
-trn_status spark__relation_join(spark_translator *t, const Spark__Connect__Join *node, bool natural, spark_relation *out,
-                                trn_error **error) {
+trn_status spark__relation_join(spark_translator *t, const Spark__Connect__Join *node, bool natural,
+                                spark_relation *out, trn_error **error) {
   join_side left = {0}, right = {0};
   trn_join_type type = TRN_JOIN_INNER;
   const trn_expr *condition = NULL;
   char **names = NULL;
   size_t keys = 0;
   if (!node)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.ASSERTION_FAILURE", NOWHERE, "message", "", NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.ASSERTION_FAILURE", NOWHERE, "message",
+                        "", NULL);
   trn_status status = join_type(t, node, &type, error);
   if (status == TRN_OK && node->n_using_columns && node->join_condition)
-    status = spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.USING_COLUMNS_OR_JOIN_CONDITION_SET_IN_JOIN",
-                          NOWHERE, NULL);
+    status = spark__error(t, error, TRN_INVALID_ARGUMENT,
+                          "CONNECT_INVALID_PLAN.USING_COLUMNS_OR_JOIN_CONDITION_SET_IN_JOIN", NOWHERE, NULL);
   if (status == TRN_OK) status = spark__relation(t, node->left, &left.relation, error);
   if (status == TRN_OK) status = spark__relation(t, node->right, &right.relation, error);
   if (status != TRN_OK) return status;
@@ -286,5 +309,6 @@ trn_status spark__relation_join(spark_translator *t, const Spark__Connect__Join 
     condition = trn__expr_bool(t->arena, true);
     if (!condition) return trn__no_memory(error);
   }
-  return status == TRN_OK ? spark__join_relations(t, type, condition, &left.relation, &right.relation, out, error) : status;
+  return status == TRN_OK ? spark__join_relations(t, type, condition, &left.relation, &right.relation, out, error)
+                          : status;
 }

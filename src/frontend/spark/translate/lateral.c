@@ -1,5 +1,5 @@
-/* Lateral joins: the right side sees the left one's columns. What needs no join is translated: generators, queries without
- * FROM, and aggregations to one row. */
+/* Lateral joins: the right side sees the left one's columns. What needs no join is translated: generators, queries
+ * without FROM, and aggregations to one row. */
 #include "frontend/spark/translate/scope.h"
 
 static const trn_position NOWHERE = {-1, -1};
@@ -16,7 +16,8 @@ typedef struct lateral {
 static const Spark__Connect__UnresolvedTableValuedFunction *function_of(lateral *l, const Spark__Connect__Relation *r) {
   for (int depth = 0; r && depth < 8; depth++) {
     switch ((int)r->rel_type_case) {
-    case SPARK__CONNECT__RELATION__REL_TYPE_UNRESOLVED_TABLE_VALUED_FUNCTION: return r->unresolved_table_valued_function;
+    case SPARK__CONNECT__RELATION__REL_TYPE_UNRESOLVED_TABLE_VALUED_FUNCTION:
+      return r->unresolved_table_valued_function;
     case SPARK__CONNECT__RELATION__REL_TYPE_SUBQUERY_ALIAS:
       if (!l->alias) l->alias = r->subquery_alias->alias;
       r = r->subquery_alias->input;
@@ -37,7 +38,8 @@ static const Spark__Connect__UnresolvedTableValuedFunction *function_of(lateral 
 
 /* FROM t, LATERAL explode(t.items) AS x(item) is a lateral view. */
 static trn_status as_view(lateral *l, const Spark__Connect__LateralJoin *node,
-                          const Spark__Connect__UnresolvedTableValuedFunction *function, spark_relation *out, trn_error **error) {
+                          const Spark__Connect__UnresolvedTableValuedFunction *function, spark_relation *out,
+                          trn_error **error) {
   Spark__Connect__Expression__UnresolvedFunction call = SPARK__CONNECT__EXPRESSION__UNRESOLVED_FUNCTION__INIT;
   Spark__Connect__Expression generator = SPARK__CONNECT__EXPRESSION__INIT;
   Spark__Connect__TrnLateralView view = SPARK__CONNECT__TRN_LATERAL_VIEW__INIT;
@@ -89,7 +91,8 @@ static bool is_one_row(const trn_rel *rel) {
   return rel->kind == TRN_REL_AGGREGATE && rel->u.aggregate.group_count == 0 && rel->u.aggregate.set_count == 0;
 }
 
-static trn_status scalar(spark_translator *t, const trn_rel *rel, uint32_t index, const trn_expr **out, trn_error **error) {
+static trn_status scalar(spark_translator *t, const trn_rel *rel, uint32_t index, const trn_expr **out,
+                         trn_error **error) {
   const trn_expr *column = trn__expr_column(t->arena, &rel->columns[index]);
   const trn_rel *one = column ? trn__rel_project(t->arena, rel, &column, &rel->columns[index], 1) : NULL;
   trn_expr *expr = one ? trn__expr_create(t->arena, TRN_EXPR_SUBQUERY, column->type, true, NULL, 0) : NULL;
@@ -117,8 +120,10 @@ static trn_status as_projection(lateral *l, const spark_relation *right, spark_r
   if (count) memcpy(all, values, count * sizeof *all);
   for (size_t i = 0; i < made_count && status == TRN_OK; i++) {
     all[count + i] = made[i];
-    if (is_computed(rel)) status = inward(t, rel->exprs[i], &all[count + i].expr, error);
-    else status = scalar(t, rel, (uint32_t)i, &all[count + i].expr, error);
+    if (is_computed(rel))
+      status = inward(t, rel->exprs[i], &all[count + i].expr, error);
+    else
+      status = scalar(t, rel, (uint32_t)i, &all[count + i].expr, error);
   }
   return status == TRN_OK ? spark__project(t, &l->left, all, count + made_count, NULL, out, error) : status;
 }
@@ -139,7 +144,8 @@ static trn_walk search_outer(void *user, const trn_expr *expr, const trn_rel *ho
 }
 
 /* Filters that compare both sides over a relation that knows only its own: the join's condition. */
-static trn_status as_join(lateral *l, const spark_relation *right, bool outer, spark_relation *out, bool *done, trn_error **error) {
+static trn_status as_join(lateral *l, const spark_relation *right, bool outer, spark_relation *out, bool *done,
+                          trn_error **error) {
   spark_translator *t = l->t;
   spark_relation plain = *right;
   spark_value condition = {0};
@@ -151,8 +157,10 @@ static trn_status as_join(lateral *l, const spark_relation *right, bool outer, s
     spark_value pair[2] = {condition, {.name = ""}};
     if (spark__expr_contains(plain.rel->exprs[0], TRN_EXPR_SUBQUERY)) return TRN_OK;
     status = inward(t, plain.rel->exprs[0], &pair[1].expr, error);
-    if (!condition.expr) condition = pair[1];
-    else if (status == TRN_OK) status = spark__call_by_name(t, "and", pair, 2, NOWHERE, &condition, error);
+    if (!condition.expr)
+      condition = pair[1];
+    else if (status == TRN_OK)
+      status = spark__call_by_name(t, "and", pair, 2, NOWHERE, &condition, error);
   }
   if (status != TRN_OK) return status;
   status = trn__plan_walk(plain.rel, &visitor);
@@ -166,11 +174,12 @@ static trn_status as_join(lateral *l, const spark_relation *right, bool outer, s
 
 static bool is_true(const Spark__Connect__Expression *e) {
   return !e || (e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL &&
-                e->literal->literal_type_case == SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_BOOLEAN && e->literal->boolean);
+                e->literal->literal_type_case == SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_BOOLEAN &&
+                e->literal->boolean);
 }
 
-trn_status spark__relation_lateral_join(spark_translator *t, const Spark__Connect__LateralJoin *node, spark_relation *out,
-                                        trn_error **error) {
+trn_status spark__relation_lateral_join(spark_translator *t, const Spark__Connect__LateralJoin *node,
+                                        spark_relation *out, trn_error **error) {
   lateral l = {.t = t};
   spark_relation right;
   spark_context context;

@@ -8,19 +8,22 @@ typedef struct pivot {
   spark_relation input;
   spark_value *keys, *calls;
   size_t key_count, call_count;
-  spark_value column;          /* what is pivoted by */
-  spark_value *values;         /* literals, cast to the column's type */
-  const char *const *labels;   /* of the values */
+  spark_value column;        /* what is pivoted by */
+  spark_value *values;       /* literals, cast to the column's type */
+  const char *const *labels; /* of the values */
   size_t value_count;
 } pivot;
 
-static const char *bare(const spark_value *value) { return value->name ? value->name : ""; }
+static const char *bare(const spark_value *value) {
+  return value->name ? value->name : "";
+}
 
 /* Phase one: keys and pivot column, all aggregates; gives the columns of each. */
 static trn_status first_phase(pivot *p, spark_relation *out, trn_error **error) {
   spark_translator *t = p->t;
   size_t count = p->key_count + 1;
-  spark_value *keys = TRN_NEW_N(t->arena, spark_value, count), *all = TRN_NEW_N(t->arena, spark_value, count + p->call_count);
+  spark_value *keys = TRN_NEW_N(t->arena, spark_value, count),
+              *all = TRN_NEW_N(t->arena, spark_value, count + p->call_count);
   spark_aggregation aggregation = {.scope = p->input.scope, .has_group_by = true};
   if (!keys || !all) return trn__no_memory(error);
   if (p->key_count) memcpy(keys, p->keys, p->key_count * sizeof *keys);
@@ -36,8 +39,8 @@ static trn_status first_phase(pivot *p, spark_relation *out, trn_error **error) 
 }
 
 /* first(call) FILTER (WHERE pivot column <=> value): null when the combination has no row. */
-static trn_status cell(pivot *p, const spark_column *column, const spark_column *call, const spark_value *value, spark_value *out,
-                       trn_error **error) {
+static trn_status cell(pivot *p, const spark_column *column, const spark_column *call, const spark_value *value,
+                       spark_value *out, trn_error **error) {
   spark_translator *t = p->t;
   spark_value pair[2], condition, arg;
   spark__column_value(column, column->name, &pair[0]);
@@ -62,7 +65,8 @@ static trn_status second_phase(pivot *p, const spark_relation *first, spark_rela
     for (size_t c = 0; c < p->call_count && status == TRN_OK; c++) {
       spark_value *made = &all[at++];
       status = cell(p, &columns[p->key_count], &columns[p->key_count + 1 + c], &p->values[v], made, error);
-      made->name = p->call_count == 1 ? p->labels[v] : trn__arena_printf(t->arena, "%s_%s", p->labels[v], bare(&p->calls[c]));
+      made->name =
+          p->call_count == 1 ? p->labels[v] : trn__arena_printf(t->arena, "%s_%s", p->labels[v], bare(&p->calls[c]));
       made->is_alias = true;
       if (status == TRN_OK && !made->name) status = trn__no_memory(error);
     }
@@ -79,28 +83,32 @@ static trn_status run(pivot *p, spark_relation *out, trn_error **error) {
   spark_relation first;
   trn_status status = TRN_OK;
   for (size_t i = 0; i < p->value_count && status == TRN_OK; i++)
-    status = spark__cast(p->t, p->values[i].expr, p->column.expr->type, SPARK_CAST_IMPLICIT, NOWHERE, &p->values[i].expr, error);
+    status = spark__cast(p->t, p->values[i].expr, p->column.expr->type, SPARK_CAST_IMPLICIT, NOWHERE,
+                         &p->values[i].expr, error);
   for (size_t i = 0; i < p->call_count && status == TRN_OK; i++)
     if (!p->calls[i].has_aggregate)
-      status = spark__error(p->t, error, TRN_INVALID_ARGUMENT, "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION", NOWHERE,
-                            "sqlExpr", bare(&p->calls[i]), NULL);
+      status = spark__error(p->t, error, TRN_INVALID_ARGUMENT, "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION",
+                            NOWHERE, "sqlExpr", bare(&p->calls[i]), NULL);
   if (status == TRN_OK) status = first_phase(p, &first, error);
   return status == TRN_OK ? second_phase(p, &first, out, error) : status;
 }
 
-trn_status spark__relation_pivot(spark_translator *t, const Spark__Connect__Aggregate *node, spark_relation *out, trn_error **error) {
+trn_status spark__relation_pivot(spark_translator *t, const Spark__Connect__Aggregate *node, spark_relation *out,
+                                 trn_error **error) {
   pivot p = {.t = t};
   spark_context context;
   if (!node->pivot || !node->pivot->col)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.AGGREGATE_WITH_PIVOT_REQUIRES_PIVOT", NOWHERE, NULL);
-  if (node->pivot->n_values == 0)
-    return spark__unimplemented(t, NOWHERE, error, "A pivot without its list of values");
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.AGGREGATE_WITH_PIVOT_REQUIRES_PIVOT",
+                        NOWHERE, NULL);
+  if (node->pivot->n_values == 0) return spark__unimplemented(t, NOWHERE, error, "A pivot without its list of values");
   trn_status status = spark__relation(t, node->input, &p.input, error);
   if (status != TRN_OK) return status;
   spark__context_begin(t, &context, p.input.scope);
-  status = spark__expressions(t, node->grouping_expressions, node->n_grouping_expressions, &p.keys, &p.key_count, error);
+  status =
+      spark__expressions(t, node->grouping_expressions, node->n_grouping_expressions, &p.keys, &p.key_count, error);
   if (status == TRN_OK)
-    status = spark__expressions(t, node->aggregate_expressions, node->n_aggregate_expressions, &p.calls, &p.call_count, error);
+    status = spark__expressions(t, node->aggregate_expressions, node->n_aggregate_expressions, &p.calls, &p.call_count,
+                                error);
   if (status == TRN_OK) status = spark__expression(t, node->pivot->col, &p.column, error);
   p.value_count = node->pivot->n_values;
   p.values = TRN_NEW_N(t->arena, spark_value, p.value_count);
@@ -136,7 +144,8 @@ static trn_status implicit_keys(pivot *p, trn_error **error) {
   p->keys = all;
   for (size_t i = 0; i < count && status == TRN_OK; i++) {
     bool is_used = false;
-    for (size_t k = 0; k < used.count && !is_used; k++) is_used = ((const trn_expr *)used.items[k])->u.column == all[i].expr->u.column;
+    for (size_t k = 0; k < used.count && !is_used; k++)
+      is_used = ((const trn_expr *)used.items[k])->u.column == all[i].expr->u.column;
     if (!is_used) p->keys[p->key_count++] = all[i];
   }
   trn__vec_finish(&used);

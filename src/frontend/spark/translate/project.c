@@ -8,10 +8,12 @@ void spark__context_begin(spark_translator *t, spark_context *context, const spa
   state->context = context;
 }
 
-void spark__context_end(spark_translator *t, spark_context *context) { spark__state(t)->context = context->outer; }
+void spark__context_end(spark_translator *t, spark_context *context) {
+  spark__state(t)->context = context->outer;
+}
 
-trn_status spark__output_scope(spark_translator *t, const spark_value *values, const trn_expr *const *exprs, size_t count,
-                               spark_scope **out, trn_error **error) {
+trn_status spark__output_scope(spark_translator *t, const spark_value *values, const trn_expr *const *exprs,
+                               size_t count, spark_scope **out, trn_error **error) {
   spark_column *columns = TRN_NEW_N(t->arena, spark_column, count);
   if (!columns) return trn__no_memory(error);
   for (size_t i = 0; i < count; i++) {
@@ -19,7 +21,9 @@ trn_status spark__output_scope(spark_translator *t, const spark_value *values, c
     /* An alias makes a column of its own, as in Spark: df["a"] does not mean what df.select(df.a.alias("b")) gives. */
     if (expr->kind != TRN_EXPR_COLUMN || values[i].is_alias) expr = spark__column_expr(t, expr->type, expr->nullable);
     if (!expr) return trn__no_memory(error);
-    columns[i] = (spark_column){.expr = expr, .name = values[i].name ? values[i].name : "", .metadata = values[i].metadata,
+    columns[i] = (spark_column){.expr = expr,
+                                .name = values[i].name ? values[i].name : "",
+                                .metadata = values[i].metadata,
                                 .qualifier = values[i].is_attribute ? values[i].qualifier : NULL,
                                 .generated = !values[i].is_alias && !values[i].is_attribute};
   }
@@ -101,16 +105,16 @@ static trn_status lift_window(window_list *list, const trn_expr *expr, const trn
   return status;
 }
 
-static trn_status window_relation(spark_translator *t, const trn_rel **rel, const window_list *list, size_t from, size_t to,
-                                  trn_error **error) {
+static trn_status window_relation(spark_translator *t, const trn_rel **rel, const window_list *list, size_t from,
+                                  size_t to, trn_error **error) {
   const trn_rel *input = *rel;
   size_t count = input->column_count;
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, count + (to - from));
   if (!columns) return trn__no_memory(error);
   if (count) memcpy(columns, input->columns, count * sizeof *columns);
   for (size_t i = from; i < to; i++)
-    columns[count++] = (trn_column){.id = list->columns[i]->u.column, .type = list->columns[i]->type,
-                                    .nullable = list->columns[i]->nullable};
+    columns[count++] = (trn_column){
+        .id = list->columns[i]->u.column, .type = list->columns[i]->type, .nullable = list->columns[i]->nullable};
   *rel = trn__rel_create(t->arena, TRN_REL_WINDOW, &input, 1, list->windows + from, to - from, columns, count);
   return *rel ? TRN_OK : trn__no_memory(error);
 }
@@ -135,7 +139,8 @@ trn_status spark__lift_windows(spark_translator *t, const trn_rel **rel, const t
 
 /* ---- lateral aliases: each level of them is a projection of its own ---- */
 static trn_status lateral_level(spark_translator *t, const trn_rel **rel, const spark_context *context,
-                                const trn_expr *const *exprs, const trn_expr **pending, size_t *left, trn_error **error) {
+                                const trn_expr *const *exprs, const trn_expr **pending, size_t *left,
+                                trn_error **error) {
   const trn_rel *input = *rel;
   size_t count = input->column_count;
   const trn_expr **made = TRN_NEW_N(t->arena, const trn_expr *, count + *left);
@@ -153,7 +158,8 @@ static trn_status lateral_level(spark_translator *t, const trn_rel **rel, const 
   for (uint32_t i = 0; i < context->lateral_count; i++) {
     if (!ready[i]) continue;
     made[count] = exprs[context->laterals[i].item];
-    columns[count++] = (trn_column){.id = pending[i]->u.column, .type = pending[i]->type, .nullable = pending[i]->nullable};
+    columns[count++] =
+        (trn_column){.id = pending[i]->u.column, .type = pending[i]->type, .nullable = pending[i]->nullable};
     pending[i] = NULL;
     (*left)--;
   }
@@ -187,8 +193,8 @@ static trn_status refuse_lateral_windows(spark_translator *t, const spark_contex
     if (!spark__expr_uses(expr, &context->laterals[i].column, 1)) continue;
     const char *name = spark__quote(t, context->laterals[i].name);
     if (!name) return trn__no_memory(error);
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_FEATURE.LATERAL_COLUMN_ALIAS_IN_WINDOW", expr->position,
-                        "lca", name, "windowExpr", "\"window\"", NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_FEATURE.LATERAL_COLUMN_ALIAS_IN_WINDOW",
+                        expr->position, "lca", name, "windowExpr", "\"window\"", NULL);
   }
   trn_status status = TRN_OK;
   for (uint32_t i = 0; context && context->lateral_count && i < expr->arg_count && status == TRN_OK; i++)
@@ -221,18 +227,19 @@ trn_status spark__project(spark_translator *t, const spark_relation *input, cons
 }
 
 /* ---- sorting ---- */
-trn_status spark__refuse_unordered(spark_translator *t, const spark_value *key, trn_sort_flags flags, trn_error **error) {
+trn_status spark__refuse_unordered(spark_translator *t, const spark_value *key, trn_sort_flags flags,
+                                   trn_error **error) {
   if (spark__is_orderable(key->expr->type)) return TRN_OK;
-  const char *text = trn__arena_printf(t->arena, "\"%s %s NULLS %s\"", key->name ? key->name : "", flags.descending ? "DESC" : "ASC",
-                                       flags.nulls_first ? "FIRST" : "LAST");
+  const char *text = trn__arena_printf(t->arena, "\"%s %s NULLS %s\"", key->name ? key->name : "",
+                                       flags.descending ? "DESC" : "ASC", flags.nulls_first ? "FIRST" : "LAST");
   const char *type = spark__quoted_type(t, key->expr->type);
   if (!text || !type) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE", key->expr->position, "sqlExpr", text,
-                      "functionName", "`sortorder`", "dataType", type, NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE", key->expr->position,
+                      "sqlExpr", text, "functionName", "`sortorder`", "dataType", type, NULL);
 }
 
-trn_status spark__sort_by(spark_translator *t, spark_relation *relation, const trn_expr **keys, const trn_sort_flags *flags,
-                          size_t count, bool is_global, trn_error **error) {
+trn_status spark__sort_by(spark_translator *t, spark_relation *relation, const trn_expr **keys,
+                          const trn_sort_flags *flags, size_t count, bool is_global, trn_error **error) {
   const trn_rel *rel = relation->rel;
   trn_status status = spark__require_columns(t, rel, keys, count, &rel, error);
   if (status == TRN_OK) status = spark__lift_windows(t, &rel, keys, count, error);
@@ -264,7 +271,9 @@ trn_status spark__select_list(spark_translator *t, spark_context *context, Spark
     const Spark__Connect__Expression *item = NULL;
     size_t at = *out_count;
     status = spark__list_item(t, list[i], out, out_count, &capacity, &item, error);
-    if (status != TRN_OK || item->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS || !is_lateral(&(*out)[at])) continue;
+    if (status != TRN_OK || item->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS ||
+        !is_lateral(&(*out)[at]))
+      continue;
     context->laterals[context->lateral_count++] =
         (spark_lateral){.name = (*out)[at].name, .item = (uint32_t)at, .value = (*out)[at].expr};
   }
@@ -293,10 +302,11 @@ trn_status spark__filter_by(spark_translator *t, spark_relation *relation, const
   if (misplaced) {
     const char *text = spark__sql_text(t, value.name);
     if (!text) return trn__no_memory(error);
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_WHERE_CONDITION", spark__position(t, condition), "condition",
-                        text, "expressionList", value.name ? value.name : "", NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_WHERE_CONDITION", spark__position(t, condition),
+                        "condition", text, "expressionList", value.name ? value.name : "", NULL);
   }
-  status = spark__boolean(t, &value, "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", spark__position(t, condition), &expr, error);
+  status =
+      spark__boolean(t, &value, "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", spark__position(t, condition), &expr, error);
   if (status == TRN_OK && context.found_below) status = spark__require_columns(t, rel, &expr, 1, &rel, error);
   if (status != TRN_OK) return status;
   relation->rel = trn__rel_filter(t->arena, rel, expr);

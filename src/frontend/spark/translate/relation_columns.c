@@ -25,8 +25,8 @@ static trn_status check_alias_names(spark_translator *t, const Spark__Connect__W
   for (size_t i = 0; i < node->n_aliases; i++) {
     const Spark__Connect__Expression__Alias *alias = node->aliases[i];
     if (alias->n_name != 1)
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.WITH_COLUMNS_REQUIRE_SINGLE_NAME_PART", NOWHERE, "got",
-                          "", NULL);
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.WITH_COLUMNS_REQUIRE_SINGLE_NAME_PART",
+                          NOWHERE, "got", "", NULL);
     names[i] = (spark_column){.name = alias->name[0], .expr = any};
   }
   spark_scope *scope = spark__scope_create(t, names, node->n_aliases);
@@ -36,7 +36,8 @@ static trn_status check_alias_names(spark_translator *t, const Spark__Connect__W
   return TRN_OK;
 }
 
-static trn_status alias_values(spark_translator *t, const Spark__Connect__WithColumns *node, spark_value *out, trn_error **error) {
+static trn_status alias_values(spark_translator *t, const Spark__Connect__WithColumns *node, spark_value *out,
+                               trn_error **error) {
   trn_status status = TRN_OK;
   for (size_t i = 0; i < node->n_aliases && status == TRN_OK; i++) {
     const Spark__Connect__Expression__Alias *alias = node->aliases[i];
@@ -68,7 +69,8 @@ static trn_status with_columns(spark_translator *t, const Spark__Connect__WithCo
   if (!values || !place) return trn__no_memory(error);
   for (uint32_t i = 0; i < input.scope->count; i++) {
     place[i] = input.scope->columns[i].hidden ? UINT32_MAX : (uint32_t)count;
-    if (!input.scope->columns[i].hidden) spark__column_value(&input.scope->columns[i], input.scope->columns[i].name, &values[count++]);
+    if (!input.scope->columns[i].hidden)
+      spark__column_value(&input.scope->columns[i], input.scope->columns[i].name, &values[count++]);
   }
   for (size_t i = 0; i < node->n_aliases; i++) {
     bool found = false;
@@ -123,8 +125,10 @@ static trn_status drop(spark_translator *t, const Spark__Connect__Drop *node, sp
   for (size_t n = 0; n < node->n_columns && status == TRN_OK; n++) {
     spark_value value;
     trn_error *why = NULL;
-    trn_status found = spark__expression(t, node->columns[n], &value, &why); /* a column that is not there is no error */
-    bool ambiguous = found != TRN_OK && trn_error_condition(why) && strcmp(trn_error_condition(why), "AMBIGUOUS_REFERENCE") == 0;
+    trn_status found =
+        spark__expression(t, node->columns[n], &value, &why); /* a column that is not there is no error */
+    bool ambiguous =
+        found != TRN_OK && trn_error_condition(why) && strcmp(trn_error_condition(why), "AMBIGUOUS_REFERENCE") == 0;
     if (found == TRN_RESOURCE_EXHAUSTED || ambiguous) {
       status = found;
       if (error) *error = trn_error_ref(why);
@@ -150,7 +154,8 @@ static trn_status first_of(spark_translator *t, const spark_value *value, spark_
 }
 
 /* One row for each combination of the columns; of the others, what the first row has. */
-static trn_status first_rows(spark_translator *t, const Spark__Connect__Deduplicate *node, spark_relation *out, trn_error **error) {
+static trn_status first_rows(spark_translator *t, const Spark__Connect__Deduplicate *node, spark_relation *out,
+                             trn_error **error) {
   spark_value *values = NULL;
   size_t count = 0, key_count = 0;
   spark_aggregation aggregation = {.scope = out->scope, .has_group_by = true};
@@ -191,21 +196,25 @@ static trn_status deduplicate(spark_translator *t, const Spark__Connect__Dedupli
                               trn_error **error) {
   bool all = node->_all_columns_as_keys_case && node->all_columns_as_keys;
   if (all && node->n_column_names)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.DEDUPLICATE_ALL_COLUMNS_AND_SUBSET", NOWHERE, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.DEDUPLICATE_ALL_COLUMNS_AND_SUBSET",
+                        NOWHERE, NULL);
   if (!all && !node->n_column_names)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.DEDUPLICATE_REQUIRES_COLUMNS_OR_ALL", NOWHERE, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.DEDUPLICATE_REQUIRES_COLUMNS_OR_ALL",
+                        NOWHERE, NULL);
   trn_status status = spark__relation(t, node->input, out, error);
   if (status != TRN_OK) return status;
   return all ? spark__distinct(t, out, error) : first_rows(t, node, out, error);
 }
 
 /* ---- df.to(schema) ---- */
-static trn_status to_schema(spark_translator *t, const Spark__Connect__ToSchema *node, spark_relation *out, trn_error **error) {
+static trn_status to_schema(spark_translator *t, const Spark__Connect__ToSchema *node, spark_relation *out,
+                            trn_error **error) {
   const trn_type *type = NULL;
   trn_status status = spark__relation(t, node->input, out, error);
   if (status == TRN_OK) status = spark__type_from_proto(t->arena, node->schema, &type, error);
   if (status != TRN_OK) return status;
-  if (type->id != TRN_TYPE_STRUCT) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The schema is not a struct.");
+  if (type->id != TRN_TYPE_STRUCT)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The schema is not a struct.");
   spark_value *values = TRN_NEW_N(t->arena, spark_value, type->field_count);
   if (!values) return trn__no_memory(error);
   for (uint32_t i = 0; i < type->field_count && status == TRN_OK; i++) {
@@ -217,8 +226,10 @@ static trn_status to_schema(spark_translator *t, const Spark__Connect__ToSchema 
     if (status != TRN_OK) break;
     values[i] = (spark_value){.name = field->name, .metadata = field->metadata, .is_alias = true};
     if (!found && !field->nullable) return spark__unresolved_column(t, out->scope, parts, 1, NOWHERE, error);
-    if (!found) values[i].expr = trn__expr_null(t->arena, field->type);
-    else status = spark__cast(t, resolved.column->expr, field->type, SPARK_CAST_ANSI, NOWHERE, &values[i].expr, error);
+    if (!found)
+      values[i].expr = trn__expr_null(t->arena, field->type);
+    else
+      status = spark__cast(t, resolved.column->expr, field->type, SPARK_CAST_ANSI, NOWHERE, &values[i].expr, error);
     if (status == TRN_OK && !values[i].expr) return trn__no_memory(error);
     if (found && !values[i].metadata) values[i].metadata = resolved.column->metadata;
   }

@@ -7,8 +7,9 @@ static const trn_position NOWHERE = {-1, -1};
 typedef Spark__Connect__Expression__Literal literal;
 
 /* ---- columns by name ---- */
-static trn_status chosen_columns(spark_translator *t, const spark_relation *relation, char *const *names, size_t name_count,
-                                 spark_value **values, size_t *count, uint32_t **chosen, trn_error **error) {
+static trn_status chosen_columns(spark_translator *t, const spark_relation *relation, char *const *names,
+                                 size_t name_count, spark_value **values, size_t *count, uint32_t **chosen,
+                                 trn_error **error) {
   trn_status status = spark__scope_values(t, relation->scope, values, count, error);
   uint32_t *marks = TRN_NEW_N(t->arena, uint32_t, *count); /* 0: not chosen; else 1 + which name */
   if (status != TRN_OK) return status;
@@ -20,9 +21,11 @@ static trn_status chosen_columns(spark_translator *t, const spark_relation *rela
     spark_resolved resolved;
     bool found = false;
     status = spark__sql_parse_attribute_name(t->arena, names[n], strlen(names[n]), &parts, &part_count, error);
-    if (status == TRN_OK) status = spark__scope_resolve(t, relation->scope, parts, part_count, NOWHERE, &resolved, &found, error);
+    if (status == TRN_OK)
+      status = spark__scope_resolve(t, relation->scope, parts, part_count, NOWHERE, &resolved, &found, error);
     if (status != TRN_OK) return status;
-    if (!found || resolved.used != part_count) return spark__unresolved_column(t, relation->scope, parts, part_count, NOWHERE, error);
+    if (!found || resolved.used != part_count)
+      return spark__unresolved_column(t, relation->scope, parts, part_count, NOWHERE, error);
     for (size_t i = 0; i < *count; i++)
       if ((*values)[i].expr->u.column == resolved.column->expr->u.column) marks[i] = (uint32_t)n + 1;
   }
@@ -37,7 +40,9 @@ static void keep_name(spark_value *made, const spark_value *from) {
   made->is_attribute = false;
 }
 
-static bool is_float(const trn_type *type) { return type->id == TRN_TYPE_FLOAT32 || type->id == TRN_TYPE_FLOAT64; }
+static bool is_float(const trn_type *type) {
+  return type->id == TRN_TYPE_FLOAT32 || type->id == TRN_TYPE_FLOAT64;
+}
 
 /* Whether fill and replace touch a column of this type with such a value. */
 static bool fits(const trn_type *column, const trn_type *value) {
@@ -46,7 +51,8 @@ static bool fits(const trn_type *column, const trn_type *value) {
 }
 
 /* ---- fill ---- */
-static trn_status filled(spark_translator *t, const spark_value *column, const spark_value *value, spark_value *out, trn_error **error) {
+static trn_status filled(spark_translator *t, const spark_value *column, const spark_value *value, spark_value *out,
+                         trn_error **error) {
   spark_value pair[2] = {*column, *value};
   trn_status status = spark__cast(t, value->expr, column->expr->type, SPARK_CAST_ANSI, NOWHERE, &pair[1].expr, error);
   if (status == TRN_OK && is_float(column->expr->type)) { /* NaN is filled too */
@@ -60,21 +66,24 @@ static trn_status filled(spark_translator *t, const spark_value *column, const s
   return status;
 }
 
-static trn_status fill_na(spark_translator *t, const Spark__Connect__NAFill *node, spark_relation *out, trn_error **error) {
+static trn_status fill_na(spark_translator *t, const Spark__Connect__NAFill *node, spark_relation *out,
+                          trn_error **error) {
   spark_value *values = NULL;
   size_t count = 0;
   uint32_t *chosen = NULL;
   if (node->n_values == 0)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.NA_FILL_VALUES_EMPTY", NOWHERE, NULL);
   if (node->n_values > 1 && node->n_values != node->n_cols)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.NA_FILL_VALUES_LENGTH_MISMATCH", NOWHERE, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.NA_FILL_VALUES_LENGTH_MISMATCH", NOWHERE,
+                        NULL);
   trn_status status = spark__relation(t, node->input, out, error);
   if (status == TRN_OK) status = chosen_columns(t, out, node->cols, node->n_cols, &values, &count, &chosen, error);
   for (size_t i = 0; i < count && status == TRN_OK; i++) {
     if (!chosen[i]) continue;
     spark_value value, column = values[i];
     status = spark__literal(t, node->values[node->n_values > 1 ? chosen[i] - 1 : 0], NOWHERE, &value, error);
-    if (status == TRN_OK && fits(column.expr->type, value.expr->type)) status = filled(t, &column, &value, &values[i], error);
+    if (status == TRN_OK && fits(column.expr->type, value.expr->type))
+      status = filled(t, &column, &value, &values[i], error);
   }
   return status == TRN_OK ? spark__project(t, out, values, count, NULL, out, error) : status;
 }
@@ -90,7 +99,8 @@ static trn_status present(spark_translator *t, const spark_value *column, spark_
 }
 
 /* Folds values by a binary function, as a balanced tree. */
-static trn_status fold(spark_translator *t, const char *function, spark_value *values, size_t count, trn_error **error) {
+static trn_status fold(spark_translator *t, const char *function, spark_value *values, size_t count,
+                       trn_error **error) {
   trn_status status = TRN_OK;
   for (; count > 1 && status == TRN_OK; count = (count + 1) / 2)
     for (size_t i = 0; i < count / 2 && status == TRN_OK; i++) {
@@ -109,7 +119,8 @@ static trn_status as_count(spark_translator *t, spark_value *flag, trn_error **e
   return spark__call_by_name(t, "when", branches, 3, NOWHERE, flag, error);
 }
 
-static trn_status drop_na(spark_translator *t, const Spark__Connect__NADrop *node, spark_relation *out, trn_error **error) {
+static trn_status drop_na(spark_translator *t, const Spark__Connect__NADrop *node, spark_relation *out,
+                          trn_error **error) {
   spark_value *values = NULL;
   size_t count = 0, used = 0;
   uint32_t *chosen = NULL;
@@ -138,7 +149,8 @@ static trn_status drop_na(spark_translator *t, const Spark__Connect__NADrop *nod
 }
 
 /* ---- replace ---- */
-static trn_status replaced(spark_translator *t, const Spark__Connect__NAReplace *node, spark_value *column, trn_error **error) {
+static trn_status replaced(spark_translator *t, const Spark__Connect__NAReplace *node, spark_value *column,
+                           trn_error **error) {
   spark_value *args = TRN_NEW_N(t->arena, spark_value, 2 * node->n_replacements + 1), original = *column;
   size_t count = 0;
   trn_status status = TRN_OK;
@@ -162,7 +174,8 @@ static trn_status replaced(spark_translator *t, const Spark__Connect__NAReplace 
   return status;
 }
 
-static trn_status replace(spark_translator *t, const Spark__Connect__NAReplace *node, spark_relation *out, trn_error **error) {
+static trn_status replace(spark_translator *t, const Spark__Connect__NAReplace *node, spark_relation *out,
+                          trn_error **error) {
   spark_value *values = NULL;
   size_t count = 0;
   uint32_t *chosen = NULL;
@@ -183,7 +196,8 @@ typedef struct unpivot {
 } unpivot;
 
 /* The input joined with the numbers of the sets. */
-trn_status spark__numbered(spark_translator *t, const trn_rel **rel, size_t count, const trn_expr **number, trn_error **error) {
+trn_status spark__numbered(spark_translator *t, const trn_rel **rel, size_t count, const trn_expr **number,
+                           trn_error **error) {
   const trn_expr **rows = TRN_NEW_N(t->arena, const trn_expr *, count);
   trn_column column = {.id = t->next_column++, .type = trn__type(TRN_TYPE_INT32)};
   if (!rows) return trn__no_memory(error);
@@ -200,8 +214,8 @@ trn_status spark__numbered(spark_translator *t, const trn_rel **rel, size_t coun
 }
 
 /* CASE number WHEN 0 THEN items[0] WHEN 1 ... */
-trn_status spark__by_number(spark_translator *t, const trn_expr *number, const spark_value *items, size_t stride, size_t count,
-                            spark_value *out, trn_error **error) {
+trn_status spark__by_number(spark_translator *t, const trn_expr *number, const spark_value *items, size_t stride,
+                            size_t count, spark_value *out, trn_error **error) {
   spark_value *args = TRN_NEW_N(t->arena, spark_value, 2 * count);
   trn_status status = TRN_OK;
   if (!args) return trn__no_memory(error);
@@ -222,7 +236,8 @@ static trn_status unpivot_types(spark_translator *t, unpivot *u, trn_error **err
     for (size_t i = 0; i < u->set_count; i++) types[i] = u->values[i * u->width + w].expr->type;
     if (spark__common_type(t, types, u->set_count, &common) != TRN_OK) return trn__no_memory(error);
     if (!common)
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNPIVOT_VALUE_DATA_TYPE_MISMATCH", NOWHERE, "types", "", NULL);
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNPIVOT_VALUE_DATA_TYPE_MISMATCH", NOWHERE, "types", "",
+                          NULL);
     for (size_t i = 0; i < u->set_count; i++) {
       const trn_expr **cell = &u->values[i * u->width + w].expr;
       trn_status status = spark__cast(t, *cell, common, SPARK_CAST_IMPLICIT, NOWHERE, cell, error);
@@ -232,14 +247,17 @@ static trn_status unpivot_types(spark_translator *t, unpivot *u, trn_error **err
   return TRN_OK;
 }
 
-static trn_status run_unpivot(spark_translator *t, unpivot *u, bool drop_nulls, spark_relation *out, trn_error **error) {
+static trn_status run_unpivot(spark_translator *t, unpivot *u, bool drop_nulls, spark_relation *out,
+                              trn_error **error) {
   const trn_expr *number = NULL;
   spark_value *labels = TRN_NEW_N(t->arena, spark_value, u->set_count);
   spark_value *all = TRN_NEW_N(t->arena, spark_value, u->id_count + 1 + u->width);
   spark_relation below = u->input;
   if (!labels || !all) return trn__no_memory(error);
   for (size_t i = 0; i < u->set_count; i++) {
-    labels[i] = (spark_value){.expr = trn__expr_string(t->arena, u->labels[i], strlen(u->labels[i])), .name = u->labels[i], .is_foldable = true};
+    labels[i] = (spark_value){.expr = trn__expr_string(t->arena, u->labels[i], strlen(u->labels[i])),
+                              .name = u->labels[i],
+                              .is_foldable = true};
     if (!labels[i].expr) return trn__no_memory(error);
   }
   trn_status status = unpivot_types(t, u, error);
@@ -276,8 +294,11 @@ static bool is_listed(const spark_value *list, size_t count, const trn_expr *col
   return false;
 }
 
-static trn_status melt(spark_translator *t, const Spark__Connect__Unpivot *node, spark_relation *out, trn_error **error) {
-  unpivot u = {.width = 1, .name_column = node->variable_column_name, .value_columns = (const char *const *)&node->value_column_name};
+static trn_status melt(spark_translator *t, const Spark__Connect__Unpivot *node, spark_relation *out,
+                       trn_error **error) {
+  unpivot u = {.width = 1,
+               .name_column = node->variable_column_name,
+               .value_columns = (const char *const *)&node->value_column_name};
   spark_context context;
   spark_value *all = NULL;
   size_t all_count = 0;
@@ -304,8 +325,11 @@ static trn_status melt(spark_translator *t, const Spark__Connect__Unpivot *node,
 }
 
 /* SQL's UNPIVOT: the columns that no set names stay as they are. */
-static trn_status sql_unpivot(spark_translator *t, const Spark__Connect__TrnUnpivot *node, spark_relation *out, trn_error **error) {
-  unpivot u = {.set_count = node->n_sets, .width = node->n_value_columns, .name_column = node->name_column,
+static trn_status sql_unpivot(spark_translator *t, const Spark__Connect__TrnUnpivot *node, spark_relation *out,
+                              trn_error **error) {
+  unpivot u = {.set_count = node->n_sets,
+               .width = node->n_value_columns,
+               .name_column = node->name_column,
                .value_columns = (const char *const *)node->value_columns};
   spark_context context;
   spark_value *all = NULL;
@@ -320,7 +344,8 @@ static trn_status sql_unpivot(spark_translator *t, const Spark__Connect__TrnUnpi
   for (size_t i = 0; i < u.set_count && status == TRN_OK; i++) {
     const Spark__Connect__TrnUnpivotSet *set = node->sets[i];
     trn_strbuf label = {0};
-    if (set->n_columns != u.width) status = spark__error(t, error, TRN_INVALID_ARGUMENT, "UNPIVOT_VALUE_SIZE_MISMATCH", NOWHERE, "names", "", NULL);
+    if (set->n_columns != u.width)
+      status = spark__error(t, error, TRN_INVALID_ARGUMENT, "UNPIVOT_VALUE_SIZE_MISMATCH", NOWHERE, "names", "", NULL);
     for (size_t w = 0; w < u.width && status == TRN_OK; w++) {
       spark_value *value = &u.values[i * u.width + w];
       status = spark__expression(t, set->columns[w], value, error);
@@ -338,7 +363,8 @@ static trn_status sql_unpivot(spark_translator *t, const Spark__Connect__TrnUnpi
   return run_unpivot(t, &u, !node->include_nulls, out, error);
 }
 
-trn_status spark__relation_more(spark_translator *t, const Spark__Connect__Relation *r, spark_relation *out, trn_error **error) {
+trn_status spark__relation_more(spark_translator *t, const Spark__Connect__Relation *r, spark_relation *out,
+                                trn_error **error) {
   switch ((int)r->rel_type_case) {
   case SPARK__CONNECT__RELATION__REL_TYPE_FILL_NA: return fill_na(t, r->fill_na, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_DROP_NA: return drop_na(t, r->drop_na, out, error);
@@ -348,16 +374,19 @@ trn_status spark__relation_more(spark_translator *t, const Spark__Connect__Relat
   case SPARK__CONNECT__RELATION__REL_TYPE_TRN_PIVOT: return spark__relation_sql_pivot(t, r->trn_pivot, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_UNRESOLVED_TABLE_VALUED_FUNCTION:
     return spark__relation_table_function(t, r->unresolved_table_valued_function, out, error);
-  case SPARK__CONNECT__RELATION__REL_TYPE_LATERAL_JOIN: return spark__relation_lateral_join(t, r->lateral_join, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_LATERAL_JOIN:
+    return spark__relation_lateral_join(t, r->lateral_join, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_DESCRIBE:
   case SPARK__CONNECT__RELATION__REL_TYPE_SUMMARY:
   case SPARK__CONNECT__RELATION__REL_TYPE_COV:
   case SPARK__CONNECT__RELATION__REL_TYPE_CORR: return spark__relation_stat(t, r, out, error);
-  case SPARK__CONNECT__RELATION__REL_TYPE_TRN_LATERAL_VIEW: return spark__relation_lateral_view(t, r->trn_lateral_view, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_TRN_LATERAL_VIEW:
+    return spark__relation_lateral_view(t, r->trn_lateral_view, out, error);
   default: {
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field(&spark__connect__relation__descriptor, (unsigned)r->rel_type_case);
-    return spark__unimplemented(t, spark__relation_position(t, r), error, "The relation kind %s", field ? field->name : "unknown");
+    return spark__unimplemented(t, spark__relation_position(t, r), error, "The relation kind %s",
+                                field ? field->name : "unknown");
   }
   }
 }

@@ -5,8 +5,9 @@
 static const trn_position NOWHERE = {-1, -1};
 
 static const char *ordinal(size_t n) {
-  static const char *const names[] = {"zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth",
-                                      "ninth",  "tenth", "11th",   "12th",  "13th",   "14th",  "15th",  "16th"};
+  static const char *const names[] = {"zeroth", "first",   "second", "third", "fourth", "fifth",
+                                      "sixth",  "seventh", "eighth", "ninth", "tenth",  "11th",
+                                      "12th",   "13th",    "14th",   "15th",  "16th"};
   return n < sizeof names / sizeof *names ? names[n] : "last";
 }
 
@@ -17,7 +18,8 @@ typedef struct set_side {
 } set_side;
 
 /* Columns cast to `types`: a projection only where a type changes or the order does. */
-static trn_status project_side(spark_translator *t, set_side *side, const trn_type *const *types, size_t count, trn_error **error) {
+static trn_status project_side(spark_translator *t, set_side *side, const trn_type *const *types, size_t count,
+                               trn_error **error) {
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, count);
   bool same = side->rel->column_count == count;
   trn_status status = TRN_OK;
@@ -41,11 +43,11 @@ static trn_status incompatible(spark_translator *t, const char *operator, size_t
   const char *left = spark__quoted_type(t, second), *right = spark__quoted_type(t, first);
   if (!left || !right) return trn__no_memory(error);
   return spark__error(t, error, TRN_INVALID_ARGUMENT, "INCOMPATIBLE_COLUMN_TYPE", NOWHERE, "operator", operator,
-                      "columnOrdinalNumber", ordinal(column + 1), "tableOrdinalNumber", "second", "dataType1", left, "dataType2",
-                      right, "hint", "", NULL);
+                      "columnOrdinalNumber", ordinal(column + 1), "tableOrdinalNumber", "second", "dataType1", left,
+                      "dataType2", right, "hint", "", NULL);
 }
 
-static trn_status common_types(spark_translator *t, const char *operator, const set_side *left, const set_side *right,
+static trn_status common_types(spark_translator *t, const char *operator, const set_side * left, const set_side *right,
                                size_t count, const trn_type ***out, trn_error **error) {
   const trn_type **types = TRN_NEW_N(t->arena, const trn_type *, count);
   if (!types) return trn__no_memory(error);
@@ -75,12 +77,13 @@ static trn_status side_of(spark_translator *t, const spark_relation *relation, s
   return TRN_OK;
 }
 
-static trn_status count_mismatch(spark_translator *t, const char *operator, size_t left, size_t right, trn_error **error) {
+static trn_status count_mismatch(spark_translator *t, const char *operator, size_t left, size_t right,
+                                 trn_error **error) {
   char first[24], second[24];
   snprintf(first, sizeof first, "%zu", left);
   snprintf(second, sizeof second, "%zu", right);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "NUM_COLUMNS_MISMATCH", NOWHERE, "operator", operator, "firstNumColumns",
-                      first, "invalidOrdinalNum", "second", "invalidNumColumns", second, NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "NUM_COLUMNS_MISMATCH", NOWHERE, "operator", operator,
+                      "firstNumColumns", first, "invalidOrdinalNum", "second", "invalidNumColumns", second, NULL);
 }
 
 static const char *operator_name(const Spark__Connect__SetOperation *node) {
@@ -93,9 +96,10 @@ static const char *operator_name(const Spark__Connect__SetOperation *node) {
 }
 
 /* The operation over two aligned sides; names are the left one's. */
-static trn_status combine(spark_translator *t, const Spark__Connect__SetOperation *node, set_side *left, set_side *right,
-                          const spark_column *names, size_t count, spark_relation *out, trn_error **error) {
-  const char *operator = operator_name(node);
+static trn_status combine(spark_translator *t, const Spark__Connect__SetOperation *node, set_side *left,
+                          set_side *right, const spark_column *names, size_t count, spark_relation *out,
+                          trn_error **error) {
+  const char *operator= operator_name(node);
   const trn_type **types = NULL;
   trn_status status = common_types(t, operator, left, right, count, &types, error);
   if (status == TRN_OK) status = project_side(t, left, types, count, error);
@@ -107,7 +111,11 @@ static trn_status combine(spark_translator *t, const Spark__Connect__SetOperatio
   bool is_union = operator[0] == 'U', except = operator[0] == 'E';
   for (size_t i = 0; i < count; i++) {
     bool l = left->exprs[i]->nullable, r = right->exprs[i]->nullable;
-    columns[i] = (trn_column){.id = t->next_column++, .type = types[i], .nullable = is_union ? l || r : except ? l : l && r};
+    columns[i] = (trn_column){.id = t->next_column++,
+                              .type = types[i],
+                              .nullable = is_union ? l || r
+                                          : except ? l
+                                                   : l && r};
     shown[i] = names[i];
     shown[i].hidden = false;
     shown[i].qualifier = NULL;
@@ -127,8 +135,8 @@ static trn_status combine(spark_translator *t, const Spark__Connect__SetOperatio
   return is_union && !(node->_is_all_case && node->is_all) ? spark__distinct(t, out, error) : TRN_OK;
 }
 
-static trn_status visible_columns(spark_translator *t, const spark_scope *scope, const spark_column **out, size_t *count,
-                                  trn_error **error) {
+static trn_status visible_columns(spark_translator *t, const spark_scope *scope, const spark_column **out,
+                                  size_t *count, trn_error **error) {
   spark_column *columns = TRN_NEW_N(t->arena, spark_column, scope->count);
   if (!columns) return trn__no_memory(error);
   *count = 0;
@@ -138,13 +146,14 @@ static trn_status visible_columns(spark_translator *t, const spark_scope *scope,
   return TRN_OK;
 }
 
-static trn_status missing_by_name(spark_translator *t, const char *name, const spark_column *columns, size_t count, trn_error **error) {
+static trn_status missing_by_name(spark_translator *t, const char *name, const spark_column *columns, size_t count,
+                                  trn_error **error) {
   trn_strbuf list = {0};
   for (size_t i = 0; i < count && i < 1000; i++) trn__strbuf_printf(&list, "%s%s", i ? ", " : "", columns[i].name);
   const char *names = list.size ? spark__finish_text(t, &list) : "";
   if (!names) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNRESOLVED_COLUMN_AMONG_FIELD_NAMES", NOWHERE, "colName", name, "fieldNames",
-                      names, NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNRESOLVED_COLUMN_AMONG_FIELD_NAMES", NOWHERE, "colName", name,
+                      "fieldNames", names, NULL);
 }
 
 /* unionByName: right's columns in left's order; with allow_missing, nulls for what a side has not. */
@@ -198,7 +207,8 @@ trn_status spark__relation_set(spark_translator *t, const Spark__Connect__SetOpe
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_ENUM", NOWHERE, "fullName",
                         "spark.connect.SetOperation.SetOpType", "name", "SET_OP_TYPE_UNSPECIFIED", "number", "0", NULL);
   if (!node->left_input || !node->right_input)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.SET_OPERATION_MUST_HAVE_TWO_INPUTS", NOWHERE, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.SET_OPERATION_MUST_HAVE_TWO_INPUTS",
+                        NOWHERE, NULL);
   trn_status status = spark__relation(t, node->left_input, &l, error);
   if (status == TRN_OK) status = spark__relation(t, node->right_input, &r, error);
   if (status != TRN_OK) return status;
@@ -220,8 +230,8 @@ static trn_status row_width(spark_translator *t, size_t expected, size_t actual,
   snprintf(texts[0], sizeof texts[0], "%zu", expected);
   snprintf(texts[1], sizeof texts[1], "%zu", actual);
   snprintf(texts[2], sizeof texts[2], "%zu", row);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INLINE_TABLE.NUM_COLUMNS_MISMATCH", NOWHERE, "expectedNumCols",
-                      texts[0], "actualNumCols", texts[1], "rowIndex", texts[2], NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INLINE_TABLE.NUM_COLUMNS_MISMATCH", NOWHERE,
+                      "expectedNumCols", texts[0], "actualNumCols", texts[1], "rowIndex", texts[2], NULL);
 }
 
 static trn_status values_type(spark_translator *t, const spark_value *values, size_t rows, size_t width, size_t column,
@@ -234,11 +244,12 @@ static trn_status values_type(spark_translator *t, const spark_value *values, si
   if (*out) return TRN_OK;
   const char *quoted = spark__quote(t, name);
   if (!quoted) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INLINE_TABLE.INCOMPATIBLE_TYPES_IN_INLINE_TABLE", NOWHERE, "colName",
-                      quoted, NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INLINE_TABLE.INCOMPATIBLE_TYPES_IN_INLINE_TABLE",
+                      NOWHERE, "colName", quoted, NULL);
 }
 
-static trn_status values_row(spark_translator *t, const Spark__Connect__TrnExpressionList *row, spark_value *out, trn_error **error) {
+static trn_status values_row(spark_translator *t, const Spark__Connect__TrnExpressionList *row, spark_value *out,
+                             trn_error **error) {
   trn_status status = TRN_OK;
   for (size_t i = 0; i < row->n_expressions && status == TRN_OK; i++) {
     status = spark__expression(t, row->expressions[i], &out[i], error);
@@ -247,7 +258,8 @@ static trn_status values_row(spark_translator *t, const Spark__Connect__TrnExpre
         out[i].has_aggregate || out[i].is_generator) {
       const char *text = spark__sql_text(t, out[i].name);
       if (!text) return trn__no_memory(error);
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INLINE_TABLE.CANNOT_EVALUATE_EXPRESSION_IN_INLINE_TABLE",
+      return spark__error(t, error, TRN_INVALID_ARGUMENT,
+                          "INVALID_INLINE_TABLE.CANNOT_EVALUATE_EXPRESSION_IN_INLINE_TABLE",
                           spark__position(t, row->expressions[i]), "expr", text, NULL);
     }
   }
@@ -259,7 +271,7 @@ trn_status spark__relation_values(spark_translator *t, const Spark__Connect__Trn
   size_t rows = node->n_rows, width = rows ? node->rows[0]->n_expressions : 0;
   if (width && rows > SIZE_MAX / width / sizeof(spark_value)) return trn__no_memory(error);
   spark_value *values = TRN_NEW_N(t->arena, spark_value, rows * width);
-  const trn_expr **exprs = TRN_NEW_N(t->arena, const trn_expr *, rows * width);
+  const trn_expr **exprs = TRN_NEW_N(t->arena, const trn_expr *, rows *width);
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, width);
   trn_field *fields = TRN_NEW_N(t->arena, trn_field, width);
   spark_context context;
@@ -267,8 +279,10 @@ trn_status spark__relation_values(spark_translator *t, const Spark__Connect__Trn
   if (!values || !exprs || !columns || !fields) return trn__no_memory(error);
   spark__context_begin(t, &context, NULL);
   for (size_t i = 0; i < rows && status == TRN_OK; i++) {
-    if (node->rows[i]->n_expressions != width) status = row_width(t, width, node->rows[i]->n_expressions, i, error);
-    else status = values_row(t, node->rows[i], values + i * width, error);
+    if (node->rows[i]->n_expressions != width)
+      status = row_width(t, width, node->rows[i]->n_expressions, i, error);
+    else
+      status = values_row(t, node->rows[i], values + i * width, error);
   }
   spark__context_end(t, &context);
   for (size_t c = 0; c < width && status == TRN_OK; c++) {

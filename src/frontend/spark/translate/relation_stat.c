@@ -13,10 +13,13 @@ typedef struct statistics {
   size_t column_count;
 } statistics;
 
-static bool is_text(const trn_type *type) { return type->id == TRN_TYPE_STRING; }
+static bool is_text(const trn_type *type) {
+  return type->id == TRN_TYPE_STRING;
+}
 
 /* What summary calls a statistic: a function, or a percentile like "25%". */
-static trn_status statistic(statistics *s, const char *name, const spark_value *column, spark_value *out, trn_error **error) {
+static trn_status statistic(statistics *s, const char *name, const spark_value *column, spark_value *out,
+                            trn_error **error) {
   spark_translator *t = s->t;
   spark_value args[2] = {*column, {.name = "p", .is_foldable = true}};
   size_t size = strlen(name);
@@ -27,11 +30,16 @@ static trn_status statistic(statistics *s, const char *name, const spark_value *
     status = spark__cast(t, column->expr, trn__type(TRN_TYPE_FLOAT64), SPARK_CAST_TRY, NOWHERE, &args[0].expr, error);
   if (status != TRN_OK) return status;
   if (!percentile) {
-    const char *function = strcasecmp(name, "mean") == 0 ? "avg" : strcasecmp(name, "stddev") == 0 ? "stddev_samp" : name;
+    const char *function = strcasecmp(name, "mean") == 0     ? "avg"
+                           : strcasecmp(name, "stddev") == 0 ? "stddev_samp"
+                                                             : name;
     if (strcasecmp(name, "count_distinct") != 0 && strcasecmp(name, "approx_count_distinct") != 0)
       return spark__call_by_name(t, function, args, 1, NOWHERE, out, error);
-    spark_call call = {.name = name[0] == 'c' || name[0] == 'C' ? "count" : name, .args = args, .arg_count = 1,
-                       .is_distinct = name[0] == 'c' || name[0] == 'C', .position = NOWHERE};
+    spark_call call = {.name = name[0] == 'c' || name[0] == 'C' ? "count" : name,
+                       .args = args,
+                       .arg_count = 1,
+                       .is_distinct = name[0] == 'c' || name[0] == 'C',
+                       .position = NOWHERE};
     return spark__call(t, &call, out, error);
   }
   char *end = NULL;
@@ -47,12 +55,14 @@ static trn_status statistic(statistics *s, const char *name, const spark_value *
 static trn_status table_of(statistics *s, const spark_relation *input, spark_relation *out, trn_error **error) {
   spark_translator *t = s->t;
   spark_value *cells = TRN_NEW_N(t->arena, spark_value, s->count * s->column_count);
-  spark_value *labels = TRN_NEW_N(t->arena, spark_value, s->count), *all = TRN_NEW_N(t->arena, spark_value, s->column_count + 1);
+  spark_value *labels = TRN_NEW_N(t->arena, spark_value, s->count),
+              *all = TRN_NEW_N(t->arena, spark_value, s->column_count + 1);
   const trn_expr *number = NULL;
   if (!cells || !labels || !all) return trn__no_memory(error);
   trn_status status = spark__aggregation_keys(t, s->aggregation, NULL, 0, error);
   for (size_t i = 0; i < s->count && status == TRN_OK; i++) {
-    labels[i] = (spark_value){.expr = trn__expr_string(t->arena, s->names[i], strlen(s->names[i])), .name = s->names[i], .is_foldable = true};
+    labels[i] = (spark_value){
+        .expr = trn__expr_string(t->arena, s->names[i], strlen(s->names[i])), .name = s->names[i], .is_foldable = true};
     if (!labels[i].expr) return trn__no_memory(error);
     for (size_t c = 0; c < s->column_count && status == TRN_OK; c++) {
       spark_value *cell = &cells[i * s->column_count + c];
@@ -78,7 +88,8 @@ static trn_status table_of(statistics *s, const spark_relation *input, spark_rel
   return status;
 }
 
-static trn_status chosen(statistics *s, const spark_relation *input, char *const *names, size_t count, trn_error **error) {
+static trn_status chosen(statistics *s, const spark_relation *input, char *const *names, size_t count,
+                         trn_error **error) {
   spark_translator *t = s->t;
   spark_value *all = NULL;
   size_t all_count = 0;
@@ -91,7 +102,8 @@ static trn_status chosen(statistics *s, const spark_relation *input, char *const
     if (!all) return trn__no_memory(error);
     spark__context_begin(t, &context, input->scope);
     for (; all_count < count && status == TRN_OK; all_count++) {
-      Spark__Connect__Expression__UnresolvedAttribute attribute = SPARK__CONNECT__EXPRESSION__UNRESOLVED_ATTRIBUTE__INIT;
+      Spark__Connect__Expression__UnresolvedAttribute attribute =
+          SPARK__CONNECT__EXPRESSION__UNRESOLVED_ATTRIBUTE__INIT;
       attribute.unparsed_identifier = names[all_count];
       status = spark__resolve_attribute(t, &attribute, NOWHERE, &all[all_count], error);
     }
@@ -105,8 +117,8 @@ static trn_status chosen(statistics *s, const spark_relation *input, char *const
 }
 
 /* cov and corr of two columns: one number. */
-static trn_status pair_of(spark_translator *t, const Spark__Connect__Relation *input, const char *function, const char *name,
-                          char *first, char *second, spark_relation *out, trn_error **error) {
+static trn_status pair_of(spark_translator *t, const Spark__Connect__Relation *input, const char *function,
+                          const char *name, char *first, char *second, spark_relation *out, trn_error **error) {
   spark_relation relation;
   spark_aggregation aggregation = {0};
   statistics s = {.t = t, .aggregation = &aggregation};
@@ -115,7 +127,8 @@ static trn_status pair_of(spark_translator *t, const Spark__Connect__Relation *i
   trn_status status = spark__relation(t, input, &relation, error);
   if (status == TRN_OK) status = chosen(&s, &relation, names, 2, error);
   if (status != TRN_OK) return status;
-  if (s.column_count != 2) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s needs two numeric columns.", name);
+  if (s.column_count != 2)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s needs two numeric columns.", name);
   aggregation.scope = relation.scope;
   status = spark__call_by_name(t, function, s.columns, 2, NOWHERE, &value, error);
   if (status == TRN_OK) status = spark__aggregation_keys(t, &aggregation, NULL, 0, error);
@@ -129,7 +142,8 @@ static trn_status pair_of(spark_translator *t, const Spark__Connect__Relation *i
   return status;
 }
 
-trn_status spark__relation_stat(spark_translator *t, const Spark__Connect__Relation *r, spark_relation *out, trn_error **error) {
+trn_status spark__relation_stat(spark_translator *t, const Spark__Connect__Relation *r, spark_relation *out,
+                                trn_error **error) {
   static const char *const describe[] = {"count", "mean", "stddev", "min", "max"};
   static const char *const summary[] = {"count", "mean", "stddev", "min", "25%", "50%", "75%", "max"};
   spark_aggregation aggregation = {0};

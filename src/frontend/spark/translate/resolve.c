@@ -4,7 +4,10 @@
 #include <strings.h>
 
 void spark__column_value(const spark_column *column, const char *name, spark_value *out) {
-  *out = (spark_value){.expr = column->expr, .name = name, .metadata = column->metadata, .is_attribute = true,
+  *out = (spark_value){.expr = column->expr,
+                       .name = name,
+                       .metadata = column->metadata,
+                       .is_attribute = true,
                        .qualifier = column->qualifier};
 }
 
@@ -33,8 +36,10 @@ static void gather(spark_translator *t, const spark_scope *scope, char *const *p
     const spark_column *column = &scope->columns[i];
     if (column->hidden != hidden) continue;
     if (qualifiers && !qualifier_matches(t, column->qualifier, parts, qualifiers)) continue;
-    if (!out->first) out->first = column;
-    else if (out->first->expr->u.column == column->expr->u.column) continue; /* the same column twice */
+    if (!out->first)
+      out->first = column;
+    else if (out->first->expr->u.column == column->expr->u.column)
+      continue; /* the same column twice */
     out->count++;
   }
 }
@@ -191,15 +196,22 @@ trn_status spark__unresolved_column(spark_translator *t, const spark_scope *scop
 }
 
 /* ---- plan ids ---- */
-static uint32_t bucket(int64_t id) { return (uint32_t)((uint64_t)id * 0x9e3779b97f4a7c15u >> 40) % SPARK_PLAN_BUCKETS; }
+static uint32_t bucket(int64_t id) {
+  return (uint32_t)((uint64_t)id * 0x9e3779b97f4a7c15u >> 40) % SPARK_PLAN_BUCKETS;
+}
 
 trn_status spark__plan_id_add(spark_translator *t, int64_t id, const spark_scope *scope, uint64_t begin, uint64_t end,
                               trn_error **error) {
   spark_state *state = spark__state(t);
   spark_plan_id *plan = TRN_NEW(t->arena, spark_plan_id);
   if (!plan) return trn__no_memory(error);
-  *plan = (spark_plan_id){.id = id, .scope = scope, .begin = begin, .end = end, .depth = t->depth,
-                          .next = state->plans[bucket(id)], .earlier = state->last_plan};
+  *plan = (spark_plan_id){.id = id,
+                          .scope = scope,
+                          .begin = begin,
+                          .end = end,
+                          .depth = t->depth,
+                          .next = state->plans[bucket(id)],
+                          .earlier = state->last_plan};
   state->plans[bucket(id)] = plan;
   state->last_plan = plan;
   return TRN_OK;
@@ -348,15 +360,15 @@ static trn_status try_laterals(lookup *l, spark_context *context) {
 
 /* CURRENT_DATE and kin without parentheses. */
 static trn_status try_function(lookup *l) {
-  static const char *const names[] = {"current_date", "current_timestamp", "current_user", "user", "session_user",
-                                      "current_time", "localtimestamp", "current_catalog", "current_database",
-                                      "current_schema", "grouping__id"};
+  static const char *const names[] = {"current_date",     "current_timestamp", "current_user",   "user",
+                                      "session_user",     "current_time",      "localtimestamp", "current_catalog",
+                                      "current_database", "current_schema",    "grouping__id"};
   if (l->count != 1) return TRN_OK;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (strcasecmp(names[i], l->parts[0]) != 0) continue;
     l->found = true;
-    return spark__function_call(l->t, i == 10 ? "grouping_id" : names[i], NULL, 0, false, false, NULL, l->position, l->out,
-                                l->error);
+    return spark__function_call(l->t, i == 10 ? "grouping_id" : names[i], NULL, 0, false, false, NULL, l->position,
+                                l->out, l->error);
   }
   return TRN_OK;
 }
@@ -432,10 +444,12 @@ static trn_status by_plan_id(lookup *l, int64_t id) {
   }
   const char *name = spark__quote_parts(t, l->parts, l->count);
   if (!name) return trn__no_memory(l->error);
-  return spark__error(t, l->error, TRN_INVALID_ARGUMENT, "CANNOT_RESOLVE_DATAFRAME_COLUMN", l->position, "name", name, NULL);
+  return spark__error(t, l->error, TRN_INVALID_ARGUMENT, "CANNOT_RESOLVE_DATAFRAME_COLUMN", l->position, "name", name,
+                      NULL);
 }
 
-trn_status spark__resolve_attribute(spark_translator *t, const Spark__Connect__Expression__UnresolvedAttribute *attribute,
+trn_status spark__resolve_attribute(spark_translator *t,
+                                    const Spark__Connect__Expression__UnresolvedAttribute *attribute,
                                     trn_position position, spark_value *out, trn_error **error) {
   lookup l = {.t = t, .position = position, .error = error, .out = out};
   const char *text = attribute->unparsed_identifier ? attribute->unparsed_identifier : "";

@@ -4,7 +4,9 @@
 enum { LINEAR_MAX = 8 }; /* up to so many columns are searched without an index */
 
 /* ---- names ---- */
-static int lower(unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
+static int lower(unsigned char c) {
+  return c >= 'A' && c <= 'Z' ? c + 32 : c;
+}
 
 bool spark__name_equal(const spark_translator *t, const char *a, const char *b) {
   if (t->case_sensitive) return strcmp(a, b) == 0;
@@ -113,7 +115,9 @@ trn_expr *spark__column_expr(spark_translator *t, const trn_type *type, bool nul
   return expr;
 }
 
-size_t spark__visible_count(const spark_scope *scope) { return scope->count - scope->hidden_count; }
+size_t spark__visible_count(const spark_scope *scope) {
+  return scope->count - scope->hidden_count;
+}
 
 trn_status spark__scope_values(spark_translator *t, const spark_scope *scope, spark_value **out, size_t *count,
                                trn_error **error) {
@@ -131,7 +135,7 @@ static void index_names(spark_translator *t, spark_scope *scope) {
   uint32_t size = 16;
   while (size < scope->count * 2) size *= 2;
   uint32_t *heads = TRN_NEW_N(t->arena, uint32_t, size), *next = TRN_NEW_N(t->arena, uint32_t, scope->count);
-  if (!heads || !next) return; /* searched one by one then */
+  if (!heads || !next) return;                /* searched one by one then */
   for (uint32_t i = scope->count; i-- > 0;) { /* backwards: chains come out in order; 0 ends them */
     uint32_t slot = name_hash(scope->columns[i].name) & (size - 1);
     next[i] = heads[slot];
@@ -227,8 +231,8 @@ trn_status spark__materialize(spark_translator *t, const spark_relation *relatio
     const trn_expr *expr = scope->columns[i].expr;
     size_t slot = (expr->u.column * 2654435761u) & (size - 1);
     while (seen[slot] && seen[slot] != expr->u.column + 1) slot = (slot + 1) & (size - 1);
-    columns[count] = (trn_column){.id = seen[slot] ? t->next_column++ : expr->u.column, .type = expr->type,
-                                  .nullable = expr->nullable};
+    columns[count] = (trn_column){
+        .id = seen[slot] ? t->next_column++ : expr->u.column, .type = expr->type, .nullable = expr->nullable};
     seen[slot] = expr->u.column + 1;
     exprs[count++] = expr;
   }
@@ -261,10 +265,12 @@ static trn_status widen(spark_translator *t, const trn_rel *rel, const trn_rel *
   if (expr_count) memcpy(exprs, rel->exprs, expr_count * sizeof *exprs);
   size_t column_count = kept + own;
   for (size_t i = 0; project && i < count; i++) {
-    columns[column_count++] = (trn_column){.id = wanted[i]->u.column, .type = wanted[i]->type, .nullable = wanted[i]->nullable};
+    columns[column_count++] =
+        (trn_column){.id = wanted[i]->u.column, .type = wanted[i]->type, .nullable = wanted[i]->nullable};
     exprs[expr_count++] = wanted[i];
   }
-  trn_rel *copy = trn__rel_create(t->arena, (trn_rel_kind)rel->kind, &input, 1, exprs, expr_count, columns, column_count);
+  trn_rel *copy =
+      trn__rel_create(t->arena, (trn_rel_kind)rel->kind, &input, 1, exprs, expr_count, columns, column_count);
   if (!copy) return trn__no_memory(error);
   copy->u = rel->u;
   *out = copy;
@@ -292,8 +298,8 @@ static trn_status add_columns(spark_translator *t, const trn_rel *rel, const trn
   spark__leave(t);
   if (status != TRN_OK) return status;
   if (wide) return widen(t, rel, input, missing, missing_count, out, error);
-  trn_rel *copy = trn__rel_create(t->arena, (trn_rel_kind)rel->kind, &input, 1, rel->exprs, rel->expr_count, input->columns,
-                                  input->column_count);
+  trn_rel *copy = trn__rel_create(t->arena, (trn_rel_kind)rel->kind, &input, 1, rel->exprs, rel->expr_count,
+                                  input->columns, input->column_count);
   if (!copy) return trn__no_memory(error);
   copy->u = rel->u;
   *out = copy;
@@ -341,7 +347,8 @@ trn_status spark__require_columns(spark_translator *t, const trn_rel *rel, const
   for (size_t i = 0; i < count; i++) {
     trn_status status = trn__expr_walk(exprs[i], &visitor);
     if (list.failed) return trn__no_memory(error);
-    if (status != TRN_OK) return trn_error_set(error, status, NULL, "An expression is nested deeper than TRN_PLAN_DEPTH_MAX.");
+    if (status != TRN_OK)
+      return trn_error_set(error, status, NULL, "An expression is nested deeper than TRN_PLAN_DEPTH_MAX.");
   }
   return add_columns(t, rel, list.items, list.count, out, error);
 }

@@ -21,8 +21,8 @@ typedef struct spark_column {
   const char *name;
   const char *metadata;             /* JSON or NULL */
   const spark_qualifier *qualifier; /* NULL: none */
-  bool hidden;    /* a USING key of the other side: by qualified name, or by plan id */
-  bool generated; /* the name was made by us, not by the client */
+  bool hidden;                      /* a USING key of the other side: by qualified name, or by plan id */
+  bool generated;                   /* the name was made by us, not by the client */
 } spark_column;
 
 typedef struct spark_scope {
@@ -54,19 +54,19 @@ struct spark_aggregation;
 
 /* Where an expression stands: what its names mean. */
 typedef struct spark_context {
-  struct spark_context *outer;    /* of the query around a subquery */
+  struct spark_context *outer; /* of the query around a subquery */
   const spark_scope *scope;
-  const spark_scope *inputs[2];   /* where plan ids are looked up; the scope's own relation, or a join's two */
+  const spark_scope *inputs[2]; /* where plan ids are looked up; the scope's own relation, or a join's two */
   uint32_t input_count;
-  const spark_scope *first;       /* looked up before `scope`: a select list's output, for ORDER BY */
-  const spark_scope *last;        /* looked up after `scope`, outside of aggregate functions: aliases, for HAVING */
-  bool use_below;                 /* names that projections left out */
-  bool found_below;               /* and one was: spark__require_columns is due */
+  const spark_scope *first; /* looked up before `scope`: a select list's output, for ORDER BY */
+  const spark_scope *last;  /* looked up after `scope`, outside of aggregate functions: aliases, for HAVING */
+  bool use_below;           /* names that projections left out */
+  bool found_below;         /* and one was: spark__require_columns is due */
   spark_lateral *laterals;
   uint32_t lateral_count;
-  bool lateral_used;              /* some were: they need projections of their own */
-  struct spark_aggregation *aggregation; /* HAVING, ORDER BY, select list of an aggregation */
-  unsigned in_aggregate;          /* inside an aggregate function's arguments */
+  bool lateral_used;                       /* some were: they need projections of their own */
+  struct spark_aggregation *aggregation;   /* HAVING, ORDER BY, select list of an aggregation */
+  unsigned in_aggregate;                   /* inside an aggregate function's arguments */
   const Spark__Connect__TrnSelect *select; /* whose named windows are in force */
 } spark_context;
 
@@ -109,20 +109,22 @@ typedef struct spark_lambda {
 typedef struct spark_state {
   spark_context *context;
   spark_shared *ctes;
-  spark_shared *views;            /* used so far in this plan */
+  spark_shared *views; /* used so far in this plan */
   spark_references *references;
   spark_plan_id *plans[SPARK_PLAN_BUCKETS];
   spark_plan_id *last_plan;
   spark_lambda *lambda;
   uint64_t clock;
-  uint32_t relations;             /* translated so far */
+  uint32_t relations; /* translated so far */
   unsigned view_depth;
-  bool has_generators;            /* some call was one: where they may not stand is checked */
-  bool foreign_positions;         /* positions refer to another text than t->sql: drop them */
+  bool has_generators;                   /* some call was one: where they may not stand is checked */
+  bool foreign_positions;                /* positions refer to another text than t->sql: drop them */
   const Spark__Connect__SQL *parameters; /* what :name and ? mean */
 } spark_state;
 
-static inline spark_state *spark__state(spark_translator *t) { return t->state; }
+static inline spark_state *spark__state(spark_translator *t) {
+  return t->state;
+}
 
 /* ---- errors ---- */
 trn_status spark__unimplemented(spark_translator *t, trn_position position, trn_error **error, const char *format, ...)
@@ -131,15 +133,17 @@ trn_position spark__position(spark_translator *t, const Spark__Connect__Expressi
 trn_position spark__relation_position(spark_translator *t, const Spark__Connect__Relation *relation);
 /* Counts one level of nesting; RESOURCE_EXHAUSTED beyond TRN_TRANSLATE_DEPTH_MAX. */
 trn_status spark__enter(spark_translator *t, trn_error **error);
-static inline void spark__leave(spark_translator *t) { t->depth--; }
+static inline void spark__leave(spark_translator *t) {
+  t->depth--;
+}
 
 /* ---- names (scope.c) ---- */
 bool spark__name_equal(const spark_translator *t, const char *a, const char *b);
-const char *spark__quote(spark_translator *t, const char *name);                          /* `a`; NULL: no memory */
-const char *spark__quote_parts(spark_translator *t, char *const *parts, size_t count);    /* `a`.`b` */
-const char *spark__quote_column(spark_translator *t, const spark_column *column);         /* with its qualifier */
-const char *spark__quote_text(spark_translator *t, const char *text);                     /* a.b as `a`.`b` */
-const char *spark__sql_text(spark_translator *t, const char *text);                       /* "a + b" in double quotes */
+const char *spark__quote(spark_translator *t, const char *name);                       /* `a`; NULL: no memory */
+const char *spark__quote_parts(spark_translator *t, char *const *parts, size_t count); /* `a`.`b` */
+const char *spark__quote_column(spark_translator *t, const spark_column *column);      /* with its qualifier */
+const char *spark__quote_text(spark_translator *t, const char *text);                  /* a.b as `a`.`b` */
+const char *spark__sql_text(spark_translator *t, const char *text);                    /* "a + b" in double quotes */
 
 /* ---- scopes (scope.c) ---- */
 spark_scope *spark__scope_create(spark_translator *t, const spark_column *columns, size_t count); /* borrows columns */
@@ -153,7 +157,8 @@ uint32_t spark__scope_find(spark_translator *t, const spark_scope *scope, const 
 uint32_t spark__scope_next(spark_translator *t, const spark_scope *scope, const char *name, uint32_t after);
 size_t spark__visible_count(const spark_scope *scope);
 /* A scope whose columns are those of `scope` without the hidden ones. */
-trn_status spark__materialize(spark_translator *t, const spark_relation *relation, const trn_rel **out, trn_error **error);
+trn_status spark__materialize(spark_translator *t, const spark_relation *relation, const trn_rel **out,
+                              trn_error **error);
 /* Makes columns that projections left out columns of the relation again. */
 trn_status spark__require_columns(spark_translator *t, const trn_rel *rel, const trn_expr *const *exprs, size_t count,
                                   const trn_rel **out, trn_error **error);
@@ -168,7 +173,8 @@ typedef struct spark_resolved {
 trn_status spark__scope_resolve(spark_translator *t, const spark_scope *scope, char *const *parts, size_t count,
                                 trn_position position, spark_resolved *out, bool *found, trn_error **error);
 /* Column and nested fields in the context; UNRESOLVED_COLUMN when missing. */
-trn_status spark__resolve_attribute(spark_translator *t, const Spark__Connect__Expression__UnresolvedAttribute *attribute,
+trn_status spark__resolve_attribute(spark_translator *t,
+                                    const Spark__Connect__Expression__UnresolvedAttribute *attribute,
                                     trn_position position, spark_value *out, trn_error **error);
 trn_status spark__unresolved_column(spark_translator *t, const spark_scope *scope, char *const *parts, size_t count,
                                     trn_position position, trn_error **error);
@@ -191,8 +197,9 @@ trn_status spark__plan_scope(spark_translator *t, int64_t id, const spark_scope 
 trn_status spark__expressions(spark_translator *t, Spark__Connect__Expression *const *expressions, size_t count,
                               spark_value **out, size_t *out_count, trn_error **error);
 /* Appends what one item of a list stands for; *item: it, or what its text is parsed to. */
-trn_status spark__list_item(spark_translator *t, const Spark__Connect__Expression *e, spark_value **values, size_t *count,
-                            size_t *capacity, const Spark__Connect__Expression **item, trn_error **error);
+trn_status spark__list_item(spark_translator *t, const Spark__Connect__Expression *e, spark_value **values,
+                            size_t *count, size_t *capacity, const Spark__Connect__Expression **item,
+                            trn_error **error);
 bool spark__is_star(const Spark__Connect__Expression *expression);
 trn_status spark__expand_star(spark_translator *t, const Spark__Connect__Expression *star, spark_value **values,
                               size_t *count, size_t *capacity, trn_error **error);
@@ -217,8 +224,8 @@ trn_status spark__window_reference(spark_translator *t, const Spark__Connect__Tr
 trn_status spark__subquery(spark_translator *t, Spark__Connect__TrnSubqueryKind kind,
                            const Spark__Connect__Relation *relation, Spark__Connect__Expression *const *values,
                            size_t value_count, trn_position position, spark_value *out, trn_error **error);
-trn_status spark__refuse_subqueries(spark_translator *t, const trn_expr *expr, const spark_scope *scope, bool scalars_only,
-                                    trn_error **error);
+trn_status spark__refuse_subqueries(spark_translator *t, const trn_expr *expr, const spark_scope *scope,
+                                    bool scalars_only, trn_error **error);
 trn_status spark__call_by_name(spark_translator *t, const char *name, const spark_value *args, size_t count,
                                trn_position position, spark_value *out, trn_error **error);
 trn_status spark__function_call(spark_translator *t, const char *name, Spark__Connect__Expression *const *arguments,
@@ -248,19 +255,20 @@ void spark__context_end(spark_translator *t, spark_context *context);
 /* The projection of values: windows and generators get relations of their own below it. */
 trn_status spark__project(spark_translator *t, const spark_relation *input, const spark_value *values, size_t count,
                           const spark_context *context, spark_relation *out, trn_error **error);
-/* What a projection of the values shows: columns[i].expr is values[i] itself when that is an attribute, or a new column. */
+/* What a projection of the values shows: columns[i].expr is values[i] itself when that is an attribute, or a new
+ * column. */
 /* exprs: instead of the values' own, or NULL. */
-trn_status spark__output_scope(spark_translator *t, const spark_value *values, const trn_expr *const *exprs, size_t count,
-                               spark_scope **out, trn_error **error);
+trn_status spark__output_scope(spark_translator *t, const spark_value *values, const trn_expr *const *exprs,
+                               size_t count, spark_scope **out, trn_error **error);
 /* The PROJECT that makes scope's columns from exprs[i]; the same relation when all are columns of it. */
 trn_status spark__project_to(spark_translator *t, const trn_rel *input, const trn_expr *const *exprs,
                              const spark_scope *scope, const trn_rel **out, trn_error **error);
 /* Items of lateral aliases move with what they stand for. */
-trn_status spark__expand_generators(spark_translator *t, spark_relation *input, const spark_value **values, size_t *count,
-                                    const spark_context *context, trn_error **error);
+trn_status spark__expand_generators(spark_translator *t, spark_relation *input, const spark_value **values,
+                                    size_t *count, const spark_context *context, trn_error **error);
 /* SORT of the relation by keys that are resolved. */
-trn_status spark__sort_by(spark_translator *t, spark_relation *relation, const trn_expr **keys, const trn_sort_flags *flags,
-                          size_t count, bool is_global, trn_error **error);
+trn_status spark__sort_by(spark_translator *t, spark_relation *relation, const trn_expr **keys,
+                          const trn_sort_flags *flags, size_t count, bool is_global, trn_error **error);
 /* Evaluates a select list in `context`, each alias visible to those behind it. */
 trn_status spark__select_list(spark_translator *t, spark_context *context, Spark__Connect__Expression *const *list,
                               size_t count, spark_value **out, size_t *out_count, trn_error **error);
@@ -288,18 +296,19 @@ trn_status spark__finish_select(spark_translator *t, const spark_relation *input
                                 const spark_context *context, const trn_expr *qualify, spark_scope *output,
                                 spark_relation *out, trn_error **error);
 trn_status spark__sort_relation(spark_translator *t, spark_relation *relation,
-                                Spark__Connect__Expression__SortOrder *const *order, size_t count, bool all, bool is_global,
-                                const Spark__Connect__TrnSelect *select, trn_error **error);
+                                Spark__Connect__Expression__SortOrder *const *order, size_t count, bool all,
+                                bool is_global, const Spark__Connect__TrnSelect *select, trn_error **error);
 /* PROJECTs for the lateral aliases in use; exprs[item] becomes their column. */
 trn_status spark__lateral_relations(spark_translator *t, const trn_rel **rel, const spark_context *context,
                                     const trn_expr **exprs, size_t count, trn_error **error);
 trn_status spark__refuse_maps(spark_translator *t, const spark_scope *scope, trn_error **error); /* in set operations */
-trn_status spark__refuse_unordered(spark_translator *t, const spark_value *key, trn_sort_flags flags, trn_error **error);
+trn_status spark__refuse_unordered(spark_translator *t, const spark_value *key, trn_sort_flags flags,
+                                   trn_error **error);
 trn_status spark__distinct(spark_translator *t, spark_relation *relation, trn_error **error);
-trn_status spark__relation_join(spark_translator *t, const Spark__Connect__Join *join, bool natural, spark_relation *out,
-                                trn_error **error);
-trn_status spark__relation_aggregate(spark_translator *t, const Spark__Connect__Aggregate *aggregate, spark_relation *out,
-                                     trn_error **error);
+trn_status spark__relation_join(spark_translator *t, const Spark__Connect__Join *join, bool natural,
+                                spark_relation *out, trn_error **error);
+trn_status spark__relation_aggregate(spark_translator *t, const Spark__Connect__Aggregate *aggregate,
+                                     spark_relation *out, trn_error **error);
 trn_status spark__relation_set(spark_translator *t, const Spark__Connect__SetOperation *set, spark_relation *out,
                                trn_error **error);
 trn_status spark__relation_read(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
@@ -318,13 +327,15 @@ trn_status spark__relation_sql(spark_translator *t, const Spark__Connect__SQL *s
                                trn_error **error);
 trn_status spark__relation_with_relations(spark_translator *t, const Spark__Connect__WithRelations *with,
                                           spark_relation *out, trn_error **error);
-trn_status spark__relation_more(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
-                                trn_error **error); /* relation_more.c: na functions, pivot, unpivot, lateral view, ... */
+trn_status
+spark__relation_more(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                     trn_error **error); /* relation_more.c: na functions, pivot, unpivot, lateral view, ... */
 /* JOIN of two relations; the scope shows both (semi, anti: left's). */
-trn_status spark__join_relations(spark_translator *t, trn_join_type type, const trn_expr *condition, const spark_relation *left,
-                                 const spark_relation *right, spark_relation *out, trn_error **error);
-trn_status spark__relation_lateral_join(spark_translator *t, const Spark__Connect__LateralJoin *join, spark_relation *out,
-                                        trn_error **error);
+trn_status spark__join_relations(spark_translator *t, trn_join_type type, const trn_expr *condition,
+                                 const spark_relation *left, const spark_relation *right, spark_relation *out,
+                                 trn_error **error);
+trn_status spark__relation_lateral_join(spark_translator *t, const Spark__Connect__LateralJoin *join,
+                                        spark_relation *out, trn_error **error);
 trn_status spark__relation_table_function(spark_translator *t,
                                           const Spark__Connect__UnresolvedTableValuedFunction *function,
                                           spark_relation *out, trn_error **error);
@@ -332,36 +343,38 @@ trn_status spark__relation_table_function(spark_translator *t,
 trn_status spark__relation_stat(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
                                 trn_error **error);
 /* The input once for each number 0..count-1, and CASE number WHEN 0 THEN items[0] WHEN 1 THEN items[stride] ... */
-trn_status spark__numbered(spark_translator *t, const trn_rel **rel, size_t count, const trn_expr **number, trn_error **error);
-trn_status spark__by_number(spark_translator *t, const trn_expr *number, const spark_value *items, size_t stride, size_t count,
-                            spark_value *out, trn_error **error);
-trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connect__TrnLateralViewOf *view, spark_relation *out,
-                                        trn_error **error);
+trn_status spark__numbered(spark_translator *t, const trn_rel **rel, size_t count, const trn_expr **number,
+                           trn_error **error);
+trn_status spark__by_number(spark_translator *t, const trn_expr *number, const spark_value *items, size_t stride,
+                            size_t count, spark_value *out, trn_error **error);
+trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connect__TrnLateralViewOf *view,
+                                        spark_relation *out, trn_error **error);
 trn_status spark__relation_sql_pivot(spark_translator *t, const Spark__Connect__TrnPivot *pivot, spark_relation *out,
                                      trn_error **error);
 const Spark__Connect__Relation *spark__reference_by_plan_id(spark_translator *t, int64_t id);
 
 /* ---- aggregation (aggregate.c) ---- */
 typedef struct spark_aggregation {
-  const spark_scope *scope;        /* of the input */
-  const trn_expr **keys;           /* over the input */
-  const trn_expr **key_columns;    /* over the output */
+  const spark_scope *scope;     /* of the input */
+  const trn_expr **keys;        /* over the input */
+  const trn_expr **key_columns; /* over the output */
   uint32_t key_count;
-  const trn_expr **calls;          /* AGGREGATE */
+  const trn_expr **calls; /* AGGREGATE */
   const trn_expr **call_columns;
   uint32_t call_count, call_capacity;
   const uint64_t *sets;
   uint32_t set_count;
-  const trn_expr *grouping_id;     /* column; with sets */
-  const char *const *key_names;    /* for messages */
+  const trn_expr *grouping_id;  /* column; with sets */
+  const char *const *key_names; /* for messages */
   bool has_group_by;
-  const spark_lateral *laterals;   /* columns that may stand outside of aggregate functions */
+  const spark_lateral *laterals; /* columns that may stand outside of aggregate functions */
   uint32_t lateral_count;
-  const spark_scope *output;       /* likewise: those of the select list */
+  const spark_scope *output; /* likewise: those of the select list */
 } spark_aggregation;
 trn_status spark__aggregation_keys(spark_translator *t, spark_aggregation *aggregation, const spark_value *keys,
                                    size_t count, trn_error **error);
-/* The expression over the output of the aggregation. MISSING_AGGREGATION, MISSING_GROUP_BY, NESTED_AGGREGATE_FUNCTION. */
+/* The expression over the output of the aggregation. MISSING_AGGREGATION, MISSING_GROUP_BY, NESTED_AGGREGATE_FUNCTION.
+ */
 trn_status spark__aggregation_lift(spark_translator *t, spark_aggregation *aggregation, const trn_expr *expr,
                                    const trn_expr **out, trn_error **error);
 trn_status spark__aggregation_relation(spark_translator *t, const spark_aggregation *aggregation, const trn_rel *input,

@@ -24,8 +24,8 @@ static const Spark__Connect__Expression__Literal *ordinal_of(const Spark__Connec
   return e->literal->literal_type_case == SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_INTEGER ? e->literal : NULL;
 }
 
-static trn_status out_of_range(spark_translator *t, const char *condition, int64_t index, size_t size, trn_position position,
-                               trn_error **error) {
+static trn_status out_of_range(spark_translator *t, const char *condition, int64_t index, size_t size,
+                               trn_position position, trn_error **error) {
   char number[24], limit[24];
   snprintf(number, sizeof number, "%lld", (long long)index);
   snprintf(limit, sizeof limit, "%zu", size);
@@ -42,8 +42,8 @@ static trn_status group_ordinal(selection *s, const Spark__Connect__Expression *
   snprintf(number, sizeof number, "%lld", (long long)index);
   const char *text = spark__sql_text(s->t, out->name);
   if (!text) return trn__no_memory(error);
-  return spark__error(s->t, error, TRN_INVALID_ARGUMENT, "GROUP_BY_POS_AGGREGATE", spark__position(s->t, e), "index", number,
-                      "aggExpr", text, NULL);
+  return spark__error(s->t, error, TRN_INVALID_ARGUMENT, "GROUP_BY_POS_AGGREGATE", spark__position(s->t, e), "index",
+                      number, "aggExpr", text, NULL);
 }
 
 /* A name of GROUP BY that the input has not may be an alias of the select list. */
@@ -161,7 +161,8 @@ static trn_status condition(selection *s, const Spark__Connect__Expression *e, b
   return spark__substitute(t, *out, columns, exprs, s->count, out, error);
 }
 
-static trn_status order_key(selection *s, const Spark__Connect__Expression *e, const trn_expr **out, trn_error **error) {
+static trn_status order_key(selection *s, const Spark__Connect__Expression *e, const trn_expr **out,
+                            trn_error **error) {
   spark_translator *t = s->t;
   const Spark__Connect__Expression__Literal *ordinal = ordinal_of(e);
   if (ordinal) {
@@ -223,7 +224,8 @@ static trn_status with_aggregation(selection *s, spark_relation *out, trn_error 
   if (status != TRN_OK) return status;
   s->aggregation.output = s->output;
   if (s->select && s->select->having) status = condition(s, s->select->having, true, &having, error);
-  if (status == TRN_OK && s->select && s->select->qualify) status = condition(s, s->select->qualify, true, &qualify, error);
+  if (status == TRN_OK && s->select && s->select->qualify)
+    status = condition(s, s->select->qualify, true, &qualify, error);
   if (status == TRN_OK) status = order_keys(s, error);
   if (status != TRN_OK) return status;
   spark_relation below = {.scope = s->input.scope};
@@ -232,7 +234,8 @@ static trn_status with_aggregation(selection *s, spark_relation *out, trn_error 
     below.rel = trn__rel_filter(t->arena, below.rel, having);
     if (!below.rel) status = trn__no_memory(error);
   }
-  if (status == TRN_OK) status = spark__finish_select(t, &below, s->values, s->count, &s->context, qualify, s->output, out, error);
+  if (status == TRN_OK)
+    status = spark__finish_select(t, &below, s->values, s->count, &s->context, qualify, s->output, out, error);
   if (status == TRN_OK) out->scope->below = NULL;
   if (status == TRN_OK && s->select && s->select->distinct) status = spark__distinct(t, out, error);
   if (status == TRN_OK && s->order)
@@ -248,10 +251,12 @@ static trn_status without_aggregation(selection *s, spark_relation *out, trn_err
     status = spark__output_scope(t, s->values, NULL, s->count, &s->output, error);
     if (status == TRN_OK) status = condition(s, s->select->qualify, false, &qualify, error);
   }
-  if (status == TRN_OK) status = spark__finish_select(t, &s->input, s->values, s->count, &s->context, qualify, s->output, out, error);
+  if (status == TRN_OK)
+    status = spark__finish_select(t, &s->input, s->values, s->count, &s->context, qualify, s->output, out, error);
   if (status == TRN_OK && s->select && s->select->distinct) status = spark__distinct(t, out, error);
   if (status != TRN_OK || !s->order) return status;
-  return spark__sort_relation(t, out, s->order->order, s->order->n_order, s->order->all, s->order->is_global, s->select, error);
+  return spark__sort_relation(t, out, s->order->order, s->order->n_order, s->order->all, s->order->is_global, s->select,
+                              error);
 }
 
 /* QUALIFY filters between the windows and the projection. `output`: columns that are promised already, or NULL. */
@@ -263,7 +268,8 @@ trn_status spark__finish_select(spark_translator *t, const spark_relation *input
   const trn_expr **exprs = TRN_NEW_N(t->arena, const trn_expr *, count + 1);
   if (!exprs) return trn__no_memory(error);
   for (size_t i = 0; i < count; i++) {
-    if (values[i].is_generator) return spark__unimplemented(t, values[i].expr->position, error, "A generator in an aggregation");
+    if (values[i].is_generator)
+      return spark__unimplemented(t, values[i].expr->position, error, "A generator in an aggregation");
     exprs[i] = values[i].expr;
   }
   if (qualify) exprs[count] = qualify;
@@ -297,21 +303,23 @@ static trn_status run(selection *s, Spark__Connect__Expression *const *list, siz
 trn_status spark__relation_select(spark_translator *t, const Spark__Connect__TrnSelect *select,
                                   const Spark__Connect__TrnOrderBy *order, spark_relation *out, trn_error **error) {
   selection s = {.t = t, .select = select, .order = order};
-  trn_status status = select->input ? spark__relation(t, select->input, &s.input, error) : spark__one_row(t, &s.input, error);
+  trn_status status =
+      select->input ? spark__relation(t, select->input, &s.input, error) : spark__one_row(t, &s.input, error);
   return status == TRN_OK ? run(&s, select->select, select->n_select, out, error) : status;
 }
 
 trn_status spark__relation_project(spark_translator *t, const Spark__Connect__Project *project, spark_relation *out,
                                    trn_error **error) {
   selection s = {.t = t};
-  trn_status status = project->input ? spark__relation(t, project->input, &s.input, error) : spark__one_row(t, &s.input, error);
+  trn_status status =
+      project->input ? spark__relation(t, project->input, &s.input, error) : spark__one_row(t, &s.input, error);
   return status == TRN_OK ? run(&s, project->expressions, project->n_expressions, out, error) : status;
 }
 
 /* ---- ORDER BY over a relation that is there ---- */
 trn_status spark__sort_relation(spark_translator *t, spark_relation *relation,
-                                Spark__Connect__Expression__SortOrder *const *order, size_t count, bool all, bool is_global,
-                                const Spark__Connect__TrnSelect *select, trn_error **error) {
+                                Spark__Connect__Expression__SortOrder *const *order, size_t count, bool all,
+                                bool is_global, const Spark__Connect__TrnSelect *select, trn_error **error) {
   spark_value *visible = NULL;
   size_t visible_count = 0;
   trn_status status = spark__scope_values(t, relation->scope, &visible, &visible_count, error);
@@ -331,8 +339,10 @@ trn_status spark__sort_relation(spark_translator *t, spark_relation *relation,
     if (all || ordinal) {
       int64_t index = all ? (int64_t)i + 1 : ordinal->integer;
       if (index < 1 || (uint64_t)index > visible_count)
-        status = out_of_range(t, "ORDER_BY_POS_OUT_OF_RANGE", index, visible_count, spark__position(t, item->child), error);
-      else keys[i] = visible[index - 1].expr;
+        status =
+            out_of_range(t, "ORDER_BY_POS_OUT_OF_RANGE", index, visible_count, spark__position(t, item->child), error);
+      else
+        keys[i] = visible[index - 1].expr;
       continue;
     }
     spark_value value;
@@ -341,7 +351,8 @@ trn_status spark__sort_relation(spark_translator *t, spark_relation *relation,
     if (status == TRN_OK) status = spark__refuse_subqueries(t, value.expr, relation->scope, false, error);
     if (status == TRN_OK) status = spark__refuse_unordered(t, &value, flags[i], error);
     if (status == TRN_OK && value.has_aggregate)
-      status = spark__unimplemented(t, spark__position(t, item->child), error, "An aggregate function in the order of a relation");
+      status = spark__unimplemented(t, spark__position(t, item->child), error,
+                                    "An aggregate function in the order of a relation");
   }
   spark__context_end(t, &context);
   return status == TRN_OK ? spark__sort_by(t, relation, keys, flags, key_count, is_global, error) : status;

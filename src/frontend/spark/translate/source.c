@@ -6,8 +6,9 @@
 static const trn_position NOWHERE = {-1, -1};
 
 /* ---- scans ---- */
-static trn_status scan(spark_translator *t, trn_source *source, const trn_field *fields, const uint32_t *order, uint32_t count,
-                       const char *label, const spark_qualifier *qualifier, spark_relation *out, trn_error **error) {
+static trn_status scan(spark_translator *t, trn_source *source, const trn_field *fields, const uint32_t *order,
+                       uint32_t count, const char *label, const spark_qualifier *qualifier, spark_relation *out,
+                       trn_error **error) {
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, count);
   uint32_t *indexes = TRN_NEW_N(t->arena, uint32_t, count);
   if (!columns || !indexes) return trn__no_memory(error);
@@ -42,13 +43,17 @@ typedef enum option_kind { OPTION_FLAG, OPTION_BYTE, OPTION_NULL_TEXT } option_k
 static const struct {
   const char *spark, *engine;
   option_kind kind;
-} csv_options[] = {{"header", "has_header", OPTION_FLAG},   {"sep", "delimiter", OPTION_BYTE},
-                   {"delimiter", "delimiter", OPTION_BYTE}, {"quote", "quote", OPTION_BYTE},
-                   {"escape", "escape", OPTION_BYTE},       {"comment", "comment", OPTION_BYTE},
-                   {"lineSep", "terminator", OPTION_BYTE},  {"multiLine", "newlines_in_values", OPTION_FLAG},
+} csv_options[] = {{"header", "has_header", OPTION_FLAG},
+                   {"sep", "delimiter", OPTION_BYTE},
+                   {"delimiter", "delimiter", OPTION_BYTE},
+                   {"quote", "quote", OPTION_BYTE},
+                   {"escape", "escape", OPTION_BYTE},
+                   {"comment", "comment", OPTION_BYTE},
+                   {"lineSep", "terminator", OPTION_BYTE},
+                   {"multiLine", "newlines_in_values", OPTION_FLAG},
                    {"nullValue", "null_regex", OPTION_NULL_TEXT}};
-static const char *const refused_options[] = {"dateFormat", "timestampFormat", "timestampNTZFormat", "timeFormat", "nanValue",
-                                              "positiveInf", "negativeInf"};
+static const char *const refused_options[] = {"dateFormat", "timestampFormat", "timestampNTZFormat", "timeFormat",
+                                              "nanValue",   "positiveInf",     "negativeInf"};
 
 /* Bytes go by their numbers: "1" would be taken for byte 1. */
 static const char *byte_option(spark_translator *t, const char *value) {
@@ -81,13 +86,15 @@ static void set_option(read_options *options, const char *key, const char *value
   options->items[options->count++] = (trn_kv){key, value};
 }
 
-static trn_status csv_option(spark_translator *t, size_t index, const char *value, read_options *out, trn_error **error) {
+static trn_status csv_option(spark_translator *t, size_t index, const char *value, read_options *out,
+                             trn_error **error) {
   const char *made = value;
   if (csv_options[index].kind == OPTION_FLAG) made = strcasecmp(value, "true") == 0 ? "true" : "false";
   if (csv_options[index].kind == OPTION_BYTE) made = byte_option(t, value);
   if (csv_options[index].kind == OPTION_NULL_TEXT) made = null_regex(t, value);
   if (!made) return trn__no_memory(error);
-  if (!*made) return spark__unimplemented(t, NOWHERE, error, "The value '%s' of the option %s", value, csv_options[index].spark);
+  if (!*made)
+    return spark__unimplemented(t, NOWHERE, error, "The value '%s' of the option %s", value, csv_options[index].spark);
   set_option(out, csv_options[index].engine, made);
   return TRN_OK;
 }
@@ -98,12 +105,14 @@ static void compression_option(const char *path, read_options *out) {
   size_t size = path ? strlen(path) : 0;
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
     size_t ending = strlen(endings[i][0]);
-    if (size > ending && strcasecmp(path + size - ending, endings[i][0]) == 0) set_option(out, "compression", endings[i][1]);
+    if (size > ending && strcasecmp(path + size - ending, endings[i][0]) == 0)
+      set_option(out, "compression", endings[i][1]);
   }
 }
 
 /* One option of text formats. */
-static trn_status text_option(spark_translator *t, bool csv, const char *key, const char *value, read_options *out, trn_error **error) {
+static trn_status text_option(spark_translator *t, bool csv, const char *key, const char *value, read_options *out,
+                              trn_error **error) {
   if (strcasecmp(key, "inferSchema") == 0) out->infer_schema = strcasecmp(value, "true") == 0;
   if (strcasecmp(key, "header") == 0) out->header = strcasecmp(value, "true") == 0;
   for (size_t k = 0; k < sizeof refused_options / sizeof *refused_options; k++)
@@ -134,7 +143,8 @@ static trn_status read_options_of(spark_translator *t, const Spark__Connect__Rea
   }
   compression_option(path, out);
   for (size_t i = 0; i < given && status == TRN_OK; i++)
-    status = text_option(t, csv, node->options[i]->key, node->options[i]->value ? node->options[i]->value : "", out, error);
+    status =
+        text_option(t, csv, node->options[i]->key, node->options[i]->value ? node->options[i]->value : "", out, error);
   return status;
 }
 
@@ -151,8 +161,11 @@ typedef struct file_read {
 static trn_status open_files(spark_translator *t, const file_read *read, const trn_type *schema, const char *schema_key,
                              trn_source **source, const trn_field **fields, uint32_t *count, trn_error **error) {
   struct ArrowSchema arrow = {0};
-  trn_source_request request = {.struct_size = sizeof request, .format = read->format, .paths = read->paths,
-                                .path_count = read->path_count, .options = read->options.items,
+  trn_source_request request = {.struct_size = sizeof request,
+                                .format = read->format,
+                                .paths = read->paths,
+                                .path_count = read->path_count,
+                                .options = read->options.items,
                                 .option_count = read->options.count};
   trn_status status = schema ? export_schema(schema, &arrow, error) : TRN_OK;
   if (status == TRN_OK) {
@@ -203,8 +216,8 @@ static trn_status shown_fields(spark_translator *t, const file_read *read, const
   return TRN_OK;
 }
 
-static trn_status read_files(spark_translator *t, file_read *read, const spark_qualifier *qualifier, spark_relation *out,
-                             trn_error **error) {
+static trn_status read_files(spark_translator *t, file_read *read, const spark_qualifier *qualifier,
+                             spark_relation *out, trn_error **error) {
   trn_source *source = NULL;
   const trn_field *fields = NULL;
   trn_field *shown = NULL;
@@ -227,7 +240,8 @@ static trn_status file_format(spark_translator *t, const char *given, const char
     return TRN_OK;
   }
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcasecmp(known[i], given) == 0) return spark__unimplemented(t, NOWHERE, error, "Reading the format %s", known[i]);
+    if (strcasecmp(known[i], given) == 0)
+      return spark__unimplemented(t, NOWHERE, error, "Reading the format %s", known[i]);
   return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATA_SOURCE_NOT_FOUND", NOWHERE, "provider", given, NULL);
 }
 
@@ -247,24 +261,25 @@ static trn_status data_source(spark_translator *t, const Spark__Connect__Read__D
   if (read.path_count == 0)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNABLE_TO_INFER_SCHEMA", NOWHERE, "format", read.format, NULL);
   if (node->n_predicates)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.PREDICATES_NOT_SUPPORTED_FOR_DATA_SOURCE", NOWHERE,
-                        "format", read.format, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.PREDICATES_NOT_SUPPORTED_FOR_DATA_SOURCE",
+                        NOWHERE, "format", read.format, NULL);
   if (node->_schema_case && node->schema && *node->schema) {
     read.schema_text = node->schema;
     status = spark__schema_from_text(t->arena, node->schema, strlen(node->schema), &read.schema, error);
     if (status == TRN_OK && read.schema->id != TRN_TYPE_STRUCT)
-      status = spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_SCHEMA_NON_STRUCT_TYPE", NOWHERE,
-                            "inputSchema", node->schema, "dataType", "", NULL);
+      status = spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_SCHEMA_NON_STRUCT_TYPE",
+                            NOWHERE, "inputSchema", node->schema, "dataType", "", NULL);
   }
   return status == TRN_OK ? read_files(t, &read, NULL, out, error) : status;
 }
 
 /* ---- names ---- */
-static trn_status not_found(spark_translator *t, char *const *parts, size_t count, trn_position position, trn_error **error) {
+static trn_status not_found(spark_translator *t, char *const *parts, size_t count, trn_position position,
+                            trn_error **error) {
   const char *name = spark__quote_parts(t, parts, count);
   if (!name) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "TABLE_OR_VIEW_NOT_FOUND", position, "relationName", name, "searchPath",
-                      "[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]", NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "TABLE_OR_VIEW_NOT_FOUND", position, "relationName", name,
+                      "searchPath", "[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]", NULL);
 }
 
 /* A view stands alone: nothing of the query around it is visible inside. */
@@ -272,7 +287,8 @@ static trn_status translate_view(spark_translator *t, const Spark__Connect__Rela
                                  trn_error **error) {
   spark_state *state = spark__state(t), before = *state;
   if (state->view_depth >= TRN_VIEW_DEPTH_MAX)
-    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Views are nested deeper than TRN_VIEW_DEPTH_MAX (%u).", TRN_VIEW_DEPTH_MAX);
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Views are nested deeper than TRN_VIEW_DEPTH_MAX (%u).",
+                         TRN_VIEW_DEPTH_MAX);
   state->view_depth++;
   state->ctes = NULL;
   state->references = NULL;
@@ -292,7 +308,8 @@ static trn_status translate_view(spark_translator *t, const Spark__Connect__Rela
 }
 
 /* `name`: as the catalog has it; those of all sessions begin with "global_temp.". */
-static trn_status view_by_name(spark_translator *t, const char *name, spark_relation *out, bool *found, trn_error **error) {
+static trn_status view_by_name(spark_translator *t, const char *name, spark_relation *out, bool *found,
+                               trn_error **error) {
   spark_state *state = spark__state(t);
   Spark__Connect__Relation *relation = NULL;
   for (spark_shared *shared = state->views; shared; shared = shared->next)
@@ -317,7 +334,8 @@ static trn_status view_by_name(spark_translator *t, const char *name, spark_rela
   return spark__use_shared(t, shared, out, error);
 }
 
-static trn_status reference_by_name(spark_translator *t, const char *name, spark_relation *out, bool *found, trn_error **error) {
+static trn_status reference_by_name(spark_translator *t, const char *name, spark_relation *out, bool *found,
+                                    trn_error **error) {
   spark_state *state = spark__state(t);
   for (spark_references *r = state->references; r; r = r->outer)
     for (size_t i = 0; i < r->message->n_references; i++) {
@@ -352,12 +370,14 @@ static trn_status named_table(spark_translator *t, const Spark__Connect__Read__N
     const char *key = count == 1 ? parts[0] : trn__arena_printf(t->arena, "global_temp.%s", parts[1]);
     if (!key) return trn__no_memory(error);
     status = view_by_name(t, key, out, &found, error);
-    if (status == TRN_OK && found && count == 2) status = spark__alias_relation(t, out, (const char *const *)parts, 2, error);
+    if (status == TRN_OK && found && count == 2)
+      status = spark__alias_relation(t, out, (const char *const *)parts, 2, error);
     if (status != TRN_OK || found) return status;
   }
   file_read read = {.paths = TRN_NEW_N(t->arena, const char *, 1), .path_count = 1};
   if (!read.paths) return trn__no_memory(error);
-  if (count != 2 || file_format(t, parts[0], &read.format, NULL) != TRN_OK) return not_found(t, parts, count, position, error);
+  if (count != 2 || file_format(t, parts[0], &read.format, NULL) != TRN_OK)
+    return not_found(t, parts, count, position, error);
   read.paths[0] = parts[1];
   status = read_options_of(t, NULL, read.format, parts[1], &read.options, error);
   if (status != TRN_OK) return status;
@@ -368,11 +388,12 @@ trn_status spark__relation_read(spark_translator *t, const Spark__Connect__Relat
                                 trn_error **error) {
   const Spark__Connect__Read *read = relation->read;
   if (read->is_streaming) return spark__unimplemented(t, NOWHERE, error, "A streaming read");
-  if (read->read_type_case == SPARK__CONNECT__READ__READ_TYPE_DATA_SOURCE) return data_source(t, read->data_source, out, error);
+  if (read->read_type_case == SPARK__CONNECT__READ__READ_TYPE_DATA_SOURCE)
+    return data_source(t, read->data_source, out, error);
   if (read->read_type_case == SPARK__CONNECT__READ__READ_TYPE_NAMED_TABLE)
     return named_table(t, read->named_table, spark__relation_position(t, relation), out, error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_ONE_OF_FIELD_NOT_SET", NOWHERE, "fullName",
-                      "spark.connect.Read", "name", "READTYPE_NOT_SET", NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_ONE_OF_FIELD_NOT_SET", NOWHERE,
+                      "fullName", "spark.connect.Read", "name", "READTYPE_NOT_SET", NULL);
 }
 
 /* ---- rows of the request ---- */
@@ -386,17 +407,20 @@ static bool same_names(const trn_type *a, const trn_type *b) {
   return true;
 }
 
-/* The client's schema over what Arrow carried: names, nullability and metadata are the schema's; other types are cast. */
-static trn_status with_schema(spark_translator *t, const trn_type *schema, trn_field *fields, uint32_t count, const trn_type **targets,
-                              trn_error **error) {
+/* The client's schema over what Arrow carried: names, nullability and metadata are the schema's; other types are cast.
+ */
+static trn_status with_schema(spark_translator *t, const trn_type *schema, trn_field *fields, uint32_t count,
+                              const trn_type **targets, trn_error **error) {
   if (schema->id != TRN_TYPE_STRUCT || schema->field_count != count)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_SCHEMA_NON_STRUCT_TYPE", NOWHERE, "inputSchema", "",
-                        "dataType", "", NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_SCHEMA_NON_STRUCT_TYPE", NOWHERE,
+                        "inputSchema", "", "dataType", "", NULL);
   for (uint32_t i = 0; i < count; i++) {
     const trn_field *given = &schema->fields[i];
     bool same = trn__type_same_shape(given->type, fields[i].type) && same_names(given->type, fields[i].type);
-    if (same) fields[i].type = given->type;
-    else targets[i] = given->type;
+    if (same)
+      fields[i].type = given->type;
+    else
+      targets[i] = given->type;
     fields[i].name = given->name;
     fields[i].metadata = given->metadata;
     fields[i].nullable = given->nullable;
@@ -404,8 +428,8 @@ static trn_status with_schema(spark_translator *t, const trn_type *schema, trn_f
   return TRN_OK;
 }
 
-static trn_status cast_fields(spark_translator *t, const trn_field *fields, const trn_type *const *targets, spark_relation *out,
-                              trn_error **error) {
+static trn_status cast_fields(spark_translator *t, const trn_field *fields, const trn_type *const *targets,
+                              spark_relation *out, trn_error **error) {
   bool any = false;
   for (uint32_t i = 0; i < out->scope->count; i++) any |= targets[i] != NULL;
   spark_value *values = NULL;
@@ -426,7 +450,8 @@ static trn_status empty_local(spark_translator *t, const trn_type *schema, spark
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, schema->field_count);
   if (!columns) return trn__no_memory(error);
   for (uint32_t i = 0; i < schema->field_count; i++)
-    columns[i] = (trn_column){.id = t->next_column++, .type = schema->fields[i].type, .nullable = schema->fields[i].nullable};
+    columns[i] =
+        (trn_column){.id = t->next_column++, .type = schema->fields[i].type, .nullable = schema->fields[i].nullable};
   trn_rel *rel = trn__rel_create(t->arena, TRN_REL_VALUES, NULL, 0, NULL, 0, columns, schema->field_count);
   if (!rel) return trn__no_memory(error);
   return spark__scope_of(t, rel, schema->fields, NULL, out, error);
@@ -440,10 +465,11 @@ trn_status spark__relation_local(spark_translator *t, const Spark__Connect__Loca
   if (has_schema) status = spark__schema_from_text(t->arena, local->schema, strlen(local->schema), &schema, error);
   if (status != TRN_OK) return status;
   if (!has_data && (!schema || schema->id != TRN_TYPE_STRUCT))
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.SCHEMA_REQUIRED_FOR_LOCAL_RELATION", NOWHERE, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.SCHEMA_REQUIRED_FOR_LOCAL_RELATION",
+                        NOWHERE, NULL);
   if (!has_data) return empty_local(t, schema, out, error);
-  trn_source_request request = {.struct_size = sizeof request, .format = "ipc", .data = local->data.data,
-                                .data_size = local->data.len};
+  trn_source_request request = {
+      .struct_size = sizeof request, .format = "ipc", .data = local->data.data, .data_size = local->data.len};
   trn_source *source = NULL;
   const trn_field *arrow = NULL;
   uint32_t count = 0;
