@@ -20,8 +20,7 @@ trn_status fn__agg_open(const char *name, const trn_function_arg *args, size_t c
            (!args[i].array || args[i].is_scalar || args[i].array->length >= rows);
     out->count = i + 1;
   }
-  if (good)
-    return TRN_OK;
+  if (good) return TRN_OK;
   char message[160];
   snprintf(message, sizeof message, "%s does not take these arguments", name);
   error->fail(error->self, TRN_INVALID_ARGUMENT, NULL, message);
@@ -29,16 +28,13 @@ trn_status fn__agg_open(const char *name, const trn_function_arg *args, size_t c
 }
 
 bool fn__groups_grow(fn_groups *groups, size_t count) {
-  if (count <= groups->count)
-    return true;
+  if (count <= groups->count) return true;
   if (count > groups->capacity) {
     size_t capacity = groups->capacity * 2 > count ? groups->capacity * 2 : count;
     capacity = capacity < 16 ? 16 : capacity;
     char *data = fn__alloc(capacity * groups->width);
-    if (!data)
-      return false;
-    if (groups->count)
-      memcpy(data, groups->data, groups->count * groups->width);
+    if (!data) return false;
+    if (groups->count) memcpy(data, groups->data, groups->count * groups->width);
     free(groups->data);
     groups->data = data;
     groups->capacity = capacity;

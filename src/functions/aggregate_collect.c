@@ -20,7 +20,9 @@ typedef struct collect_state {
   size_t bytes;
 } collect_state;
 
-static bool is_set(const trn_aggregate_function *function) { return function->data != NULL; }
+static bool is_set(const trn_aggregate_function *function) {
+  return function->data != NULL;
+}
 
 static trn_status open_collect(const trn_aggregate_function *function, const trn_function_arg *args, size_t count,
                                int64_t rows, trn_function_error *error, fn_agg_call *call) {
@@ -46,13 +48,13 @@ static trn_status collect_bind(const trn_aggregate_function *function, const trn
   return status == TRN_OK ? list_schema(args[0].type, "", out) : status;
 }
 
-static trn_status collect_state_types(const trn_aggregate_function *function, const trn_function_arg *args, size_t count,
-                                      struct ArrowSchema *out, size_t *state_count, trn_function_error *error) {
+static trn_status collect_state_types(const trn_aggregate_function *function, const trn_function_arg *args,
+                                      size_t count, struct ArrowSchema *out, size_t *state_count,
+                                      trn_function_error *error) {
   fn_agg_call call;
   *state_count = 0;
   trn_status status = open_collect(function, args, count, 0, error, &call);
-  if (status == TRN_OK)
-    status = list_schema(args[0].type, "values", out);
+  if (status == TRN_OK) status = list_schema(args[0].type, "values", out);
   *state_count = status == TRN_OK;
   return status;
 }
@@ -65,14 +67,11 @@ static void clear_bag(bag *b) {
 
 static void collect_destroy(void *self) {
   collect_state *state = self;
-  if (!state)
-    return;
-  for (size_t g = 0; g < state->groups.count; g++)
-    clear_bag(&((bag *)state->groups.data)[g]);
+  if (!state) return;
+  for (size_t g = 0; g < state->groups.count; g++) clear_bag(&((bag *)state->groups.data)[g]);
   free(state->groups.data);
   fn__bytes_clear(&state->scratch);
-  if (state->schema.release)
-    state->schema.release(&state->schema);
+  if (state->schema.release) state->schema.release(&state->schema);
   free(state);
 }
 
@@ -82,8 +81,7 @@ static trn_status collect_create(const trn_aggregate_function *function, const t
   *out = NULL;
   trn_status status = open_collect(function, args, count, 0, error, &call);
   collect_state *state = status == TRN_OK ? calloc(1, sizeof *state) : NULL;
-  if (!state)
-    return status == TRN_OK ? fn__raise_out_of_memory(&call.report) : status;
+  if (!state) return status == TRN_OK ? fn__raise_out_of_memory(&call.report) : status;
   state->function = function;
   state->groups.width = sizeof(bag);
   if (fn__schema_copy(&state->schema, args[0].type, "element", false) != TRN_OK) {
@@ -98,14 +96,12 @@ static trn_status collect_create(const trn_aggregate_function *function, const t
 static bool grow_table(bag *b) {
   uint32_t size = b->table_size ? b->table_size * 2 : 16;
   uint32_t *table = calloc(size, sizeof *table);
-  if (!table)
-    return false;
+  if (!table) return false;
   for (size_t at = 0; at < b->values.size;) {
     uint32_t length;
     memcpy(&length, b->values.data + at, sizeof length);
     uint64_t slot = fn__bytes_hash(b->values.data + at + sizeof length, length) & (size - 1);
-    while (table[slot])
-      slot = (slot + 1) & (size - 1);
+    while (table[slot]) slot = (slot + 1) & (size - 1);
     table[slot] = (uint32_t)at + 1;
     at += sizeof length + length;
   }
@@ -118,18 +114,15 @@ static bool grow_table(bag *b) {
 /* Adds the encoded value; a set only when it is new. False: no memory, or the group is beyond 4 GiB. */
 static bool add_value(bag *b, const fn_bytes *value, bool set) {
   uint32_t length = (uint32_t)value->size;
-  if (value->size > INT32_MAX || b->values.size + value->size + 8 > UINT32_MAX || b->count == INT32_MAX)
-    return false;
+  if (value->size > INT32_MAX || b->values.size + value->size + 8 > UINT32_MAX || b->count == INT32_MAX) return false;
   if (set) {
-    if ((b->count + 1) * 2 > b->table_size && !grow_table(b))
-      return false;
+    if ((b->count + 1) * 2 > b->table_size && !grow_table(b)) return false;
     uint64_t slot = fn__bytes_hash(value->data, length) & (b->table_size - 1);
     for (; b->table[slot]; slot = (slot + 1) & (b->table_size - 1)) {
       const char *known = b->values.data + b->table[slot] - 1;
       uint32_t known_length;
       memcpy(&known_length, known, sizeof known_length);
-      if (known_length == length && memcmp(known + sizeof length, value->data, length) == 0)
-        return true;
+      if (known_length == length && memcmp(known + sizeof length, value->data, length) == 0) return true;
     }
     b->table[slot] = (uint32_t)b->values.size + 1;
   }
@@ -150,16 +143,15 @@ static bool add_row(collect_state *state, size_t group, const fn_column *column,
 }
 
 static trn_status collect_update(void *self, const trn_function_arg *args, size_t count, int64_t rows,
-                                 const size_t *groups, const uint8_t *filter, size_t group_count, trn_function_error *error) {
+                                 const size_t *groups, const uint8_t *filter, size_t group_count,
+                                 trn_function_error *error) {
   collect_state *state = self;
   fn_agg_call call;
   trn_status status = open_collect(state->function, args, count, rows, error, &call);
-  if (status != TRN_OK)
-    return status;
+  if (status != TRN_OK) return status;
   bool good = fn__groups_grow(&state->groups, group_count);
   for (int64_t row = 0; row < rows && good; row++)
-    if (!fn__skip(&call.columns[0], filter, row))
-      good = add_row(state, groups[row], &call.columns[0], row);
+    if (!fn__skip(&call.columns[0], filter, row)) good = add_row(state, groups[row], &call.columns[0], row);
   return good ? TRN_OK : fn__raise_out_of_memory(&call.report);
 }
 
@@ -169,22 +161,16 @@ static trn_status collect_merge(void *self, const struct ArrowArray *const *stat
   fn_report report = {error, -1};
   fn_column list, child;
   struct ArrowSchema schema;
-  if (count != 1)
-    return TRN_INVALID_ARGUMENT;
+  if (count != 1) return TRN_INVALID_ARGUMENT;
   trn_status status = list_schema(&state->schema, "", &schema);
-  if (status != TRN_OK)
-    return fn__raise_out_of_memory(&report);
+  if (status != TRN_OK) return fn__raise_out_of_memory(&report);
   status = fn__column_open(&schema, states[0], false, &list);
-  if (status == TRN_OK)
-    status = fn__column_child(&list, 0, &child);
-  if (status == TRN_OK && !fn__groups_grow(&state->groups, group_count))
-    status = fn__raise_out_of_memory(&report);
+  if (status == TRN_OK) status = fn__column_child(&list, 0, &child);
+  if (status == TRN_OK && !fn__groups_grow(&state->groups, group_count)) status = fn__raise_out_of_memory(&report);
   for (int64_t row = 0; row < rows && status == TRN_OK; row++) {
-    if (fn__is_null(&list, row))
-      continue;
+    if (fn__is_null(&list, row)) continue;
     for (int32_t i = list.offsets[row]; i < list.offsets[row + 1] && status == TRN_OK; i++)
-      if (!add_row(state, groups[row], &child, i))
-        status = fn__raise_out_of_memory(&report);
+      if (!add_row(state, groups[row], &child, i)) status = fn__raise_out_of_memory(&report);
   }
   schema.release(&schema);
   return status;
@@ -220,8 +206,7 @@ static trn_status collect_evaluate(void *self, size_t emit, struct ArrowArray *o
     return fn__raise_out_of_memory(&report);
   }
   fn__add_child(&builder, &child);
-  if (fn__builder_finish(&builder, out) != TRN_OK)
-    return fn__raise_out_of_memory(&report);
+  if (fn__builder_finish(&builder, out) != TRN_OK) return fn__raise_out_of_memory(&report);
   for (size_t g = 0; g < emit; g++) {
     bag *b = &((bag *)state->groups.data)[g];
     state->bytes -= b->values.capacity + b->table_size * sizeof(uint32_t);
@@ -237,9 +222,18 @@ static size_t collect_memory(const void *self) {
 }
 
 static const char SET = 1;
-#define COLLECT(variable, sql_name, set)                                                                       \
-  const trn_aggregate_function variable = {sizeof(trn_aggregate_function), sql_name, collect_bind,             \
-                                           collect_state_types, collect_create, collect_update, collect_merge, \
-                                           collect_evaluate, collect_evaluate, collect_memory, collect_destroy, set}
+#define COLLECT(variable, sql_name, set)                                                                               \
+  const trn_aggregate_function variable = {sizeof(trn_aggregate_function),                                             \
+                                           sql_name,                                                                   \
+                                           collect_bind,                                                               \
+                                           collect_state_types,                                                        \
+                                           collect_create,                                                             \
+                                           collect_update,                                                             \
+                                           collect_merge,                                                              \
+                                           collect_evaluate,                                                           \
+                                           collect_evaluate,                                                           \
+                                           collect_memory,                                                             \
+                                           collect_destroy,                                                            \
+                                           set}
 COLLECT(fn__agg_collect_list, "trn.collect_list", NULL);
 COLLECT(fn__agg_collect_set, "trn.collect_set", &SET);

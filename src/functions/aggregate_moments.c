@@ -1,13 +1,20 @@
-/* Variance and its kin by central moments, covariance and correlation by co-moments: updates and merges as Spark computes
- * them, so that the last digits agree. Slots and states are doubles. */
+/* Variance and its kin by central moments, covariance and correlation by co-moments: updates and merges as Spark
+ * computes them, so that the last digits agree. Slots and states are doubles. */
 #include "functions/aggregate.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef enum shape {
-  VAR_SAMP, VAR_POP, STDDEV_SAMP, STDDEV_POP, SKEWNESS, KURTOSIS, /* n avg m2 m3 m4 */
-  COVAR_SAMP, COVAR_POP, CORR                                     /* n xavg yavg ck xm ym */
+  VAR_SAMP,
+  VAR_POP,
+  STDDEV_SAMP,
+  STDDEV_POP,
+  SKEWNESS,
+  KURTOSIS, /* n avg m2 m3 m4 */
+  COVAR_SAMP,
+  COVAR_POP,
+  CORR /* n xavg yavg ck xm ym */
 } shape;
 
 #define SLOTS_MAX 6
@@ -16,16 +23,21 @@ typedef struct moments_state {
   fn_groups groups; /* of double[SLOTS_MAX] */
 } moments_state;
 
-static shape shape_of(const trn_aggregate_function *function) { return *(const shape *)function->data; }
-static bool is_pair(const trn_aggregate_function *function) { return shape_of(function) >= COVAR_SAMP; }
-static size_t slots_of(const trn_aggregate_function *function) { return is_pair(function) ? 6 : 5; }
+static shape shape_of(const trn_aggregate_function *function) {
+  return *(const shape *)function->data;
+}
+static bool is_pair(const trn_aggregate_function *function) {
+  return shape_of(function) >= COVAR_SAMP;
+}
+static size_t slots_of(const trn_aggregate_function *function) {
+  return is_pair(function) ? 6 : 5;
+}
 
 static trn_status open_moments(const trn_aggregate_function *function, const trn_function_arg *args, size_t count,
                                int64_t rows, trn_function_error *error, fn_agg_call *call) {
   trn_status status = fn__agg_open(function->name, args, count, false, rows, error, call);
   bool good = status == TRN_OK && call->count == (is_pair(function) ? 2u : 1u);
-  for (size_t i = 0; good && i < call->count; i++)
-    good = call->columns[i].type.kind == FN_FLOAT64;
+  for (size_t i = 0; good && i < call->count; i++) good = call->columns[i].type.kind == FN_FLOAT64;
   if (status == TRN_OK && !good) {
     error->fail(error->self, TRN_INVALID_ARGUMENT, NULL, "statistics take doubles");
     status = TRN_INVALID_ARGUMENT;
@@ -42,8 +54,9 @@ static trn_status moments_bind(const trn_aggregate_function *function, const trn
   return status == TRN_OK ? fn__schema_make(out, &type, "", true) : status;
 }
 
-static trn_status moments_state_types(const trn_aggregate_function *function, const trn_function_arg *args, size_t count,
-                                      struct ArrowSchema *out, size_t *state_count, trn_function_error *error) {
+static trn_status moments_state_types(const trn_aggregate_function *function, const trn_function_arg *args,
+                                      size_t count, struct ArrowSchema *out, size_t *state_count,
+                                      trn_function_error *error) {
   static const char *const NAMES[] = {"n", "a", "b", "c", "d", "e"};
   fn_agg_call call;
   fn_type type = fn__type(FN_FLOAT64);
@@ -53,8 +66,7 @@ static trn_status moments_state_types(const trn_aggregate_function *function, co
     status = fn__schema_make(&out[*state_count], &type, NAMES[*state_count], false);
     *state_count += status == TRN_OK;
   }
-  for (; status != TRN_OK && *state_count > 0; --*state_count)
-    out[*state_count - 1].release(&out[*state_count - 1]);
+  for (; status != TRN_OK && *state_count > 0; --*state_count) out[*state_count - 1].release(&out[*state_count - 1]);
   return status;
 }
 
@@ -64,8 +76,7 @@ static trn_status moments_create(const trn_aggregate_function *function, const t
   *out = NULL;
   trn_status status = open_moments(function, args, count, 0, error, &call);
   moments_state *state = status == TRN_OK ? calloc(1, sizeof *state) : NULL;
-  if (!state)
-    return status == TRN_OK ? fn__raise_out_of_memory(&call.report) : status;
+  if (!state) return status == TRN_OK ? fn__raise_out_of_memory(&call.report) : status;
   state->function = function;
   state->groups.width = SLOTS_MAX * sizeof(double);
   *out = state;
@@ -111,19 +122,17 @@ static void merge_pairs(double *s, const double *o) {
 }
 
 static trn_status moments_update(void *self, const trn_function_arg *args, size_t count, int64_t rows,
-                                 const size_t *groups, const uint8_t *filter, size_t group_count, trn_function_error *error) {
+                                 const size_t *groups, const uint8_t *filter, size_t group_count,
+                                 trn_function_error *error) {
   moments_state *state = self;
   fn_agg_call call;
   trn_status status = open_moments(state->function, args, count, rows, error, &call);
-  if (status != TRN_OK)
-    return status;
-  if (!fn__groups_grow(&state->groups, group_count))
-    return fn__raise_out_of_memory(&call.report);
+  if (status != TRN_OK) return status;
+  if (!fn__groups_grow(&state->groups, group_count)) return fn__raise_out_of_memory(&call.report);
   bool pair = is_pair(state->function);
   for (int64_t row = 0; row < rows; row++) {
     double *slots = (double *)state->groups.data + groups[row] * SLOTS_MAX;
-    if (fn__skip(&call.columns[0], filter, row) || (pair && fn__is_null(&call.columns[1], row)))
-      continue;
+    if (fn__skip(&call.columns[0], filter, row) || (pair && fn__is_null(&call.columns[1], row))) continue;
     if (pair)
       add_pair(slots, fn__get_f64(&call.columns[0], row), fn__get_f64(&call.columns[1], row));
     else
@@ -142,12 +151,10 @@ static trn_status moments_merge(void *self, const struct ArrowArray *const *stat
   trn_status status = count == slots ? TRN_OK : TRN_INVALID_ARGUMENT;
   for (size_t i = 0; i < slots && status == TRN_OK; i++)
     status = fn__column_open(&FLOAT64, states[i], false, &columns[i]);
-  if (status == TRN_OK && !fn__groups_grow(&state->groups, group_count))
-    status = fn__raise_out_of_memory(&report);
+  if (status == TRN_OK && !fn__groups_grow(&state->groups, group_count)) status = fn__raise_out_of_memory(&report);
   for (int64_t row = 0; row < rows && status == TRN_OK; row++) {
     double other[SLOTS_MAX] = {0}, *own = (double *)state->groups.data + groups[row] * SLOTS_MAX;
-    for (size_t i = 0; i < slots; i++)
-      other[i] = fn__get_f64(&columns[i], row);
+    for (size_t i = 0; i < slots; i++) other[i] = fn__get_f64(&columns[i], row);
     if (is_pair(state->function))
       merge_pairs(own, other);
     else
@@ -159,8 +166,7 @@ static trn_status moments_merge(void *self, const struct ArrowArray *const *stat
 /* False: null. */
 static bool result_of(shape what, const double *s, double *out) {
   double n = s[0];
-  if (n == 0)
-    return false;
+  if (n == 0) return false;
   switch (what) {
   case VAR_SAMP: *out = s[2] / (n - 1); return n != 1;
   case VAR_POP: *out = s[2] / n; return true;
@@ -213,8 +219,7 @@ static trn_status moments_emit_state(void *self, size_t emit, struct ArrowArray 
     return TRN_OK;
   }
   for (size_t i = 0; i < slots; i++)
-    if (out[i].release)
-      out[i].release(&out[i]);
+    if (out[i].release) out[i].release(&out[i]);
   return fn__raise_out_of_memory(&report);
 }
 
@@ -225,18 +230,20 @@ static size_t moments_memory(const void *self) {
 
 static void moments_destroy(void *self) {
   moments_state *state = self;
-  if (state)
-    free(state->groups.data);
+  if (state) free(state->groups.data);
   free(state);
 }
 
-static const shape SHAPES[] = {VAR_SAMP, VAR_POP, STDDEV_SAMP, STDDEV_POP, SKEWNESS, KURTOSIS, COVAR_SAMP, COVAR_POP, CORR};
-#define MOMENTS(name, what)                                                                                    \
-  {sizeof(trn_aggregate_function), "trn." name, moments_bind, moments_state_types, moments_create, moments_update, \
-   moments_merge, moments_evaluate, moments_emit_state, moments_memory, moments_destroy, &SHAPES[what]}
+static const shape SHAPES[] = {VAR_SAMP, VAR_POP,    STDDEV_SAMP, STDDEV_POP, SKEWNESS,
+                               KURTOSIS, COVAR_SAMP, COVAR_POP,   CORR};
+#define MOMENTS(name, what)                                                                                            \
+  {                                                                                                                    \
+    sizeof(trn_aggregate_function), "trn." name, moments_bind, moments_state_types, moments_create, moments_update,    \
+        moments_merge, moments_evaluate, moments_emit_state, moments_memory, moments_destroy, &SHAPES[what]            \
+  }
 const trn_aggregate_function fn__agg_moments[] = {
-    MOMENTS("var_samp", VAR_SAMP), MOMENTS("var_pop", VAR_POP), MOMENTS("stddev_samp", STDDEV_SAMP),
-    MOMENTS("stddev_pop", STDDEV_POP), MOMENTS("skewness", SKEWNESS), MOMENTS("kurtosis", KURTOSIS),
+    MOMENTS("var_samp", VAR_SAMP),     MOMENTS("var_pop", VAR_POP),     MOMENTS("stddev_samp", STDDEV_SAMP),
+    MOMENTS("stddev_pop", STDDEV_POP), MOMENTS("skewness", SKEWNESS),   MOMENTS("kurtosis", KURTOSIS),
     MOMENTS("covar_samp", COVAR_SAMP), MOMENTS("covar_pop", COVAR_POP), MOMENTS("corr", CORR),
 };
 const size_t fn__agg_moments_count = sizeof fn__agg_moments / sizeof fn__agg_moments[0];

@@ -34,23 +34,26 @@ static const struct {
     [FN_STRUCT] = {"+s", "STRUCT", 0},
 };
 
-fn_type fn__type(fn_kind kind) { return (fn_type){.kind = (uint8_t)kind}; }
+fn_type fn__type(fn_kind kind) {
+  return (fn_type){.kind = (uint8_t)kind};
+}
 
 fn_type fn__type_decimal(int precision, int scale) {
   return (fn_type){.kind = FN_DECIMAL, .precision = (uint8_t)precision, .scale = (int8_t)scale};
 }
 
-size_t fn__type_width(fn_kind kind) { return KINDS[kind].width; }
+size_t fn__type_width(fn_kind kind) {
+  return KINDS[kind].width;
+}
 
 bool fn__type_read(const struct ArrowSchema *schema, fn_type *out) {
   *out = (fn_type){.schema = schema};
   const char *format = schema ? schema->format : NULL;
-  if (!format || schema->dictionary)
-    return false;
+  if (!format || schema->dictionary) return false;
   if (strncmp(format, "d:", 2) == 0) {
     int precision = 0, scale = 0, bits = 128;
-    if (sscanf(format, "d:%d,%d,%d", &precision, &scale, &bits) < 2 || bits != 128 || precision < 1 ||
-        precision > 38 || scale < 0 || scale > precision)
+    if (sscanf(format, "d:%d,%d,%d", &precision, &scale, &bits) < 2 || bits != 128 || precision < 1 || precision > 38 ||
+        scale < 0 || scale > precision)
       return false;
     *out = fn__type_decimal(precision, scale);
     out->schema = schema;
@@ -73,10 +76,8 @@ bool fn__type_read(const struct ArrowSchema *schema, fn_type *out) {
 bool fn__type_same(const fn_type *a, const fn_type *b) {
   if (a->kind != b->kind || (a->kind == FN_DECIMAL && (a->precision != b->precision || a->scale != b->scale)))
     return false;
-  if (a->kind < FN_LIST)
-    return true;
-  if (!a->schema || !b->schema || a->schema->n_children != b->schema->n_children)
-    return false;
+  if (a->kind < FN_LIST) return true;
+  if (!a->schema || !b->schema || a->schema->n_children != b->schema->n_children) return false;
   for (int64_t i = 0; i < a->schema->n_children; i++) {
     fn_type x, y;
     if (!fn__type_read(a->schema->children[i], &x) || !fn__type_read(b->schema->children[i], &y) ||
@@ -88,8 +89,7 @@ bool fn__type_same(const fn_type *a, const fn_type *b) {
 
 static void append_text(char *out, size_t size, const char *text) {
   size_t used = strlen(out);
-  if (used + 1 < size)
-    snprintf(out + used, size - used, "%s", text);
+  if (used + 1 < size) snprintf(out + used, size - used, "%s", text);
 }
 
 static void type_sql(const fn_type *type, char *out, size_t size, int depth) {
@@ -100,20 +100,17 @@ static void type_sql(const fn_type *type, char *out, size_t size, int depth) {
     return;
   }
   append_text(out, size, KINDS[type->kind].sql);
-  if (type->kind < FN_LIST || !type->schema || depth > FN_NESTING_MAX)
-    return;
+  if (type->kind < FN_LIST || !type->schema || depth > FN_NESTING_MAX) return;
   const struct ArrowSchema *holder = type->kind == FN_MAP ? type->schema->children[0] : type->schema;
   append_text(out, size, "<");
   for (int64_t i = 0; i < holder->n_children; i++) {
     fn_type child;
-    if (i)
-      append_text(out, size, ", ");
+    if (i) append_text(out, size, ", ");
     if (type->kind == FN_STRUCT) {
       append_text(out, size, holder->children[i]->name ? holder->children[i]->name : "");
       append_text(out, size, ": ");
     }
-    if (fn__type_read(holder->children[i], &child))
-      type_sql(&child, out, size, depth + 1);
+    if (fn__type_read(holder->children[i], &child)) type_sql(&child, out, size, depth + 1);
   }
   append_text(out, size, ">");
 }
@@ -134,8 +131,7 @@ typedef struct owned_schema {
 static void release_schema(struct ArrowSchema *schema) {
   owned_schema *owned = schema->private_data;
   for (int64_t i = 0; i < schema->n_children; i++)
-    if (owned->children[i].release)
-      owned->children[i].release(&owned->children[i]);
+    if (owned->children[i].release) owned->children[i].release(&owned->children[i]);
   free(owned->children);
   free(owned->pointers);
   free(owned->name);
@@ -149,13 +145,11 @@ trn_status fn__schema_nest(struct ArrowSchema *out, const char *format, const ch
   owned_schema *owned = calloc(1, sizeof *owned + format_size);
   trn_status status = TRN_RESOURCE_EXHAUSTED;
   memset(out, 0, sizeof *out);
-  if (!owned)
-    goto done;
+  if (!owned) goto done;
   owned->name = strdup(name ? name : "");
   owned->children = calloc((size_t)count + 1, sizeof *owned->children);
   owned->pointers = calloc((size_t)count + 1, sizeof *owned->pointers);
-  if (!owned->name || !owned->children || !owned->pointers)
-    goto done;
+  if (!owned->name || !owned->children || !owned->pointers) goto done;
   memcpy(owned->format, format, format_size);
   for (int64_t i = 0; i < count; i++) {
     owned->children[i] = children[i];
@@ -179,18 +173,15 @@ done:
     free(owned);
   }
   for (int64_t i = 0; i < count; i++)
-    if (children[i].release)
-      children[i].release(&children[i]);
+    if (children[i].release) children[i].release(&children[i]);
   return status;
 }
 
 static trn_status schema_copy(struct ArrowSchema *out, const struct ArrowSchema *from, const char *name, bool nullable,
                               int depth) {
-  if (depth > FN_NESTING_MAX)
-    return TRN_INVALID_ARGUMENT;
+  if (depth > FN_NESTING_MAX) return TRN_INVALID_ARGUMENT;
   struct ArrowSchema *children = calloc((size_t)from->n_children + 1, sizeof *children);
-  if (!children)
-    return TRN_RESOURCE_EXHAUSTED;
+  if (!children) return TRN_RESOURCE_EXHAUSTED;
   trn_status status = TRN_OK;
   for (int64_t i = 0; i < from->n_children && status == TRN_OK; i++) {
     const struct ArrowSchema *child = from->children[i];
@@ -200,8 +191,7 @@ static trn_status schema_copy(struct ArrowSchema *out, const struct ArrowSchema 
     status = fn__schema_nest(out, from->format, name, nullable, children, from->n_children);
   else
     for (int64_t i = 0; i < from->n_children; i++)
-      if (children[i].release)
-        children[i].release(&children[i]);
+      if (children[i].release) children[i].release(&children[i]);
   free(children);
   return status;
 }
@@ -212,10 +202,8 @@ trn_status fn__schema_copy(struct ArrowSchema *out, const struct ArrowSchema *fr
 
 trn_status fn__schema_make(struct ArrowSchema *out, const fn_type *type, const char *name, bool nullable) {
   char decimal[32];
-  if (type->kind >= FN_LIST)
-    return type->schema ? fn__schema_copy(out, type->schema, name, nullable) : TRN_INTERNAL;
-  if (type->kind == FN_DECIMAL)
-    snprintf(decimal, sizeof decimal, "d:%d,%d", type->precision, type->scale);
+  if (type->kind >= FN_LIST) return type->schema ? fn__schema_copy(out, type->schema, name, nullable) : TRN_INTERNAL;
+  if (type->kind == FN_DECIMAL) snprintf(decimal, sizeof decimal, "d:%d,%d", type->precision, type->scale);
   return fn__schema_nest(out, type->kind == FN_DECIMAL ? decimal : KINDS[type->kind].format, name, nullable, NULL, 0);
 }
 
@@ -225,26 +213,24 @@ trn_status fn__column_open(const struct ArrowSchema *schema, const struct ArrowA
   static const int32_t NO_OFFSETS[2] = {0, 0};
   static const int64_t NO_DATA[2] = {0, 0};
   *out = (fn_column){.step = is_scalar ? 0 : 1, .array = array, .offsets = NO_OFFSETS, .data = NO_DATA, .bytes = ""};
-  if (!fn__type_read(schema, &out->type))
-    return TRN_INVALID_ARGUMENT;
-  if (!array)
-    return TRN_OK;
+  if (!fn__type_read(schema, &out->type)) return TRN_INVALID_ARGUMENT;
+  if (!array) return TRN_OK;
   if (out->type.kind == FN_NULL) {
     out->all_null = true;
     return TRN_OK;
   }
-  int64_t buffers = out->type.kind == FN_STRUCT ? 1 : out->type.kind == FN_STRING || out->type.kind == FN_BINARY ? 3 : 2;
+  int64_t buffers = out->type.kind == FN_STRUCT                                  ? 1
+                    : out->type.kind == FN_STRING || out->type.kind == FN_BINARY ? 3
+                                                                                 : 2;
   if (array->n_buffers < buffers || array->offset < 0 || array->length < 0 || (is_scalar && array->length < 1))
     return TRN_INVALID_ARGUMENT;
   out->offset = array->offset;
-  if (array->null_count != 0 && array->buffers[0])
-    out->valid = array->buffers[0];
-  if (buffers > 1 && !array->buffers[1])
-    return array->length == 0 ? TRN_OK : TRN_INVALID_ARGUMENT;
-  if (out->type.kind == FN_STRING || out->type.kind == FN_BINARY || out->type.kind == FN_LIST || out->type.kind == FN_MAP)
+  if (array->null_count != 0 && array->buffers[0]) out->valid = array->buffers[0];
+  if (buffers > 1 && !array->buffers[1]) return array->length == 0 ? TRN_OK : TRN_INVALID_ARGUMENT;
+  if (out->type.kind == FN_STRING || out->type.kind == FN_BINARY || out->type.kind == FN_LIST ||
+      out->type.kind == FN_MAP)
     out->offsets = (const int32_t *)array->buffers[1] + array->offset;
-  if (buffers == 3 && array->buffers[2])
-    out->bytes = array->buffers[2];
+  if (buffers == 3 && array->buffers[2]) out->bytes = array->buffers[2];
   if (out->type.kind == FN_BOOL)
     out->data = array->buffers[1];
   else if (KINDS[out->type.kind].width)
@@ -272,7 +258,8 @@ int64_t fn__get_integer(const fn_column *column, int64_t row) {
 
 double fn__get_number(const fn_column *column, int64_t row) {
   row *= column->step;
-  return column->type.kind == FN_FLOAT32 ? (double)((const float *)column->data)[row] : ((const double *)column->data)[row];
+  return column->type.kind == FN_FLOAT32 ? (double)((const float *)column->data)[row]
+                                         : ((const double *)column->data)[row];
 }
 
 /* ---- builders ---- */
@@ -284,8 +271,7 @@ void *fn__alloc(size_t size) {
 bool fn__builder_init(fn_builder *builder, const fn_type *type, int64_t rows) {
   *builder = (fn_builder){.type = *type, .rows = rows};
   size_t width = KINDS[type->kind].width, size = (size_t)rows * width;
-  if (type->kind == FN_STRUCT || type->kind == FN_NULL)
-    return true;
+  if (type->kind == FN_STRUCT || type->kind == FN_NULL) return true;
   if (type->kind == FN_BOOL)
     size = ((size_t)rows + 7) / 8;
   else if (!width)
@@ -296,8 +282,7 @@ bool fn__builder_init(fn_builder *builder, const fn_type *type, int64_t rows) {
     return false;
   }
   /* Rows that end up null must not leak what the memory held before; kernels that fill every row pay a memset. */
-  if (type->kind == FN_BOOL || !width)
-    memset(builder->data, 0, size);
+  if (type->kind == FN_BOOL || !width) memset(builder->data, 0, size);
   return true;
 }
 
@@ -306,8 +291,7 @@ void fn__builder_clear(fn_builder *builder) {
   free(builder->data);
   free(builder->bytes);
   for (int64_t i = 0; i < builder->child_count; i++) {
-    if (builder->children[i]->release)
-      builder->children[i]->release(builder->children[i]);
+    if (builder->children[i]->release) builder->children[i]->release(builder->children[i]);
     free(builder->children[i]);
   }
   free(builder->children);
@@ -320,12 +304,10 @@ typedef struct owned_array {
 
 static void release_array(struct ArrowArray *array) {
   owned_array *owned = array->private_data;
-  for (int i = 0; i < 3; i++)
-    free((void *)(uintptr_t)owned->buffers[i]);
+  for (int i = 0; i < 3; i++) free((void *)(uintptr_t)owned->buffers[i]);
   free(owned);
   for (int64_t i = 0; i < array->n_children; i++) {
-    if (array->children[i]->release)
-      array->children[i]->release(array->children[i]);
+    if (array->children[i]->release) array->children[i]->release(array->children[i]);
     free(array->children[i]);
   }
   free(array->children);
@@ -339,8 +321,7 @@ static int64_t count_nulls(const uint8_t *valid, int64_t rows) {
     memcpy(&word, valid + i / 8, sizeof word);
     set += __builtin_popcountll(word);
   }
-  for (; i < rows; i++)
-    set += fn__bit(valid, i);
+  for (; i < rows; i++) set += fn__bit(valid, i);
   return rows - set;
 }
 
@@ -375,8 +356,7 @@ trn_status fn__builder_finish(fn_builder *builder, struct ArrowArray *out) {
 }
 
 static bool make_validity(fn_builder *builder, int fill) {
-  if (builder->valid)
-    return true;
+  if (builder->valid) return true;
   size_t size = ((size_t)builder->rows + 7) / 8;
   builder->valid = fn__alloc(size);
   if (!builder->valid) {
@@ -393,35 +373,28 @@ void fn__set_null(fn_builder *builder, int64_t row) {
 }
 
 bool fn__and_validity(fn_builder *builder, const fn_column *column) {
-  if (builder->type.kind == FN_NULL)
-    return false;
-  if (!column->all_null && !column->valid)
-    return true;
+  if (builder->type.kind == FN_NULL) return false;
+  if (!column->all_null && !column->valid) return true;
   if (column->all_null || (column->step == 0 && fn__is_null(column, 0))) {
-    if (make_validity(builder, 0))
-      memset(builder->valid, 0, ((size_t)builder->rows + 7) / 8);
+    if (make_validity(builder, 0)) memset(builder->valid, 0, ((size_t)builder->rows + 7) / 8);
     return false;
   }
-  if (column->step == 0 || !make_validity(builder, 0xff))
-    return true;
+  if (column->step == 0 || !make_validity(builder, 0xff)) return true;
   int64_t bytes = builder->rows / 8, first = column->offset / 8;
   int shift = (int)(column->offset & 7);
   const uint8_t *from = column->valid + first;
   if (shift == 0)
-    for (int64_t i = 0; i < bytes; i++)
-      builder->valid[i] &= from[i];
+    for (int64_t i = 0; i < bytes; i++) builder->valid[i] &= from[i];
   else
     for (int64_t i = 0; i < bytes; i++)
       builder->valid[i] &= (uint8_t)((from[i] >> shift) | (from[i + 1] << (8 - shift)));
   for (int64_t row = bytes * 8; row < builder->rows; row++)
-    if (fn__is_null(column, row))
-      builder->valid[row >> 3] &= (uint8_t) ~(1u << (row & 7));
+    if (fn__is_null(column, row)) builder->valid[row >> 3] &= (uint8_t) ~(1u << (row & 7));
   return true;
 }
 
 char *fn__reserve(fn_builder *builder, size_t size) {
-  if (builder->status != TRN_OK)
-    return NULL;
+  if (builder->status != TRN_OK) return NULL;
   size_t wanted = builder->size + size;
   if (size > INT32_MAX || wanted > INT32_MAX) {
     builder->status = TRN_RESOURCE_EXHAUSTED;
@@ -435,8 +408,7 @@ char *fn__reserve(fn_builder *builder, size_t size) {
       builder->status = TRN_RESOURCE_EXHAUSTED;
       return NULL;
     }
-    if (builder->size)
-      memcpy(grown, builder->bytes, builder->size);
+    if (builder->size) memcpy(grown, builder->bytes, builder->size);
     free(builder->bytes);
     builder->bytes = grown;
     builder->capacity = capacity;
@@ -445,18 +417,15 @@ char *fn__reserve(fn_builder *builder, size_t size) {
 }
 
 void fn__push_end(fn_builder *builder, size_t size) {
-  if (builder->status != TRN_OK)
-    return;
+  if (builder->status != TRN_OK) return;
   builder->size += size;
   ((int32_t *)builder->data)[++builder->next] = (int32_t)builder->size;
 }
 
 void fn__append(fn_builder *builder, const void *data, size_t size) {
   char *room = fn__reserve(builder, size);
-  if (!room)
-    return;
-  if (size)
-    memcpy(room, data, size);
+  if (!room) return;
+  if (size) memcpy(room, data, size);
   builder->size += size;
 }
 
@@ -471,16 +440,13 @@ void fn__push_null(fn_builder *builder) {
 }
 
 void fn__push_list(fn_builder *builder, int64_t end) {
-  if (end > INT32_MAX)
-    builder->status = TRN_RESOURCE_EXHAUSTED;
-  if (builder->status == TRN_OK)
-    ((int32_t *)builder->data)[++builder->next] = (int32_t)end;
+  if (end > INT32_MAX) builder->status = TRN_RESOURCE_EXHAUSTED;
+  if (builder->status == TRN_OK) ((int32_t *)builder->data)[++builder->next] = (int32_t)end;
 }
 
 void fn__add_child(fn_builder *builder, struct ArrowArray *child) {
   struct ArrowArray **grown = realloc(builder->children, (size_t)(builder->child_count + 1) * sizeof *grown);
-  if (grown)
-    builder->children = grown;
+  if (grown) builder->children = grown;
   struct ArrowArray *own = grown ? malloc(sizeof *own) : NULL;
   if (!own) {
     builder->status = TRN_RESOURCE_EXHAUSTED;

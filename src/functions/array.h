@@ -42,8 +42,8 @@ typedef struct fn_column {
   bool all_null;
   const uint8_t *valid; /* NULL: no nulls; bit number (offset + row * step) */
   int64_t offset;
-  int64_t step;     /* 0: one value stands for all rows */
-  const void *data; /* fixed width: the first value, offset applied; booleans: bits, offset not applied */
+  int64_t step;           /* 0: one value stands for all rows */
+  const void *data;       /* fixed width: the first value, offset applied; booleans: bits, offset not applied */
   const int32_t *offsets; /* strings, lists, maps: offset applied */
   const char *bytes;
   const struct ArrowArray *array;
@@ -57,7 +57,7 @@ typedef struct fn_builder {
   void *data;        /* fixed width values, boolean bits, or int32 offsets */
   char *bytes;       /* text */
   size_t size, capacity;
-  int64_t next;      /* text and lists: the row that the next push makes */
+  int64_t next;                 /* text and lists: the row that the next push makes */
   struct ArrowArray **children; /* nested results: owned, moved into the result */
   int64_t child_count;
 } fn_builder;
@@ -75,7 +75,9 @@ fn_type fn__type(fn_kind kind);
 fn_type fn__type_decimal(int precision, int scale);
 bool fn__type_same(const fn_type *a, const fn_type *b);
 size_t fn__type_width(fn_kind kind); /* bytes of a value; 0: bits or variable */
-static inline bool fn__is_integer(fn_kind kind) { return kind >= FN_INT8 && kind <= FN_INT64; }
+static inline bool fn__is_integer(fn_kind kind) {
+  return kind >= FN_INT8 && kind <= FN_INT64;
+}
 
 /* Schemas: given, released by the caller. */
 trn_status fn__schema_make(struct ArrowSchema *out, const fn_type *type, const char *name, bool nullable);
@@ -85,11 +87,14 @@ trn_status fn__schema_nest(struct ArrowSchema *out, const char *format, const ch
 /* Names a type as Spark's SQL does ("DECIMAL(10,2)", "ARRAY<INT>"); cut at `size`. */
 void fn__type_sql(const fn_type *type, char *out, size_t size);
 
-trn_status fn__column_open(const struct ArrowSchema *schema, const struct ArrowArray *array, bool is_scalar, fn_column *out);
+trn_status fn__column_open(const struct ArrowSchema *schema, const struct ArrowArray *array, bool is_scalar,
+                           fn_column *out);
 /* The child of a nested column, every element of it (offset of the child applied, the parent's not). */
 trn_status fn__column_child(const fn_column *parent, int64_t index, fn_column *out);
 
-static inline bool fn__bit(const uint8_t *bits, int64_t index) { return (bits[index >> 3] >> (index & 7)) & 1; }
+static inline bool fn__bit(const uint8_t *bits, int64_t index) {
+  return (bits[index >> 3] >> (index & 7)) & 1;
+}
 static inline bool fn__is_null(const fn_column *column, int64_t row) {
   return column->all_null || (column->valid && !fn__bit(column->valid, column->offset + row * column->step));
 }
@@ -134,13 +139,13 @@ static inline void fn__push(fn_builder *builder, const void *data, size_t size) 
     fn__push_slow(builder, data, size);
     return;
   }
-  if (size)
-    memcpy(builder->bytes + builder->size, data, size);
+  if (size) memcpy(builder->bytes + builder->size, data, size);
   builder->size += size;
   ((int32_t *)builder->data)[++builder->next] = (int32_t)builder->size;
 }
 void fn__push_null(fn_builder *builder);
-/* Room for `size` more bytes at the end of the row being made, or NULL; fn__push_end ends the row after `size` of them. */
+/* Room for `size` more bytes at the end of the row being made, or NULL; fn__push_end ends the row after `size` of them.
+ */
 char *fn__reserve(fn_builder *builder, size_t size);
 void fn__push_end(fn_builder *builder, size_t size);
 /* Appends to the row being made without ending it. */

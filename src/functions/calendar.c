@@ -42,13 +42,10 @@ static char *put_clock(char *at, int64_t seconds) {
 }
 
 static char *put_fraction(char *at, int64_t fraction, int digits) {
-  if (fraction == 0)
-    return at;
+  if (fraction == 0) return at;
   *at++ = '.';
-  for (int i = digits - 1; i >= 0; i--, fraction /= 10)
-    at[i] = (char)('0' + fraction % 10);
-  while (at[digits - 1] == '0')
-    digits--;
+  for (int i = digits - 1; i >= 0; i--, fraction /= 10) at[i] = (char)('0' + fraction % 10);
+  while (at[digits - 1] == '0') digits--;
   return at + digits;
 }
 
@@ -71,15 +68,12 @@ bool fn__date_parse(fn_text text, int32_t *days) {
   int i = 0, digits = 0, sign = 1;
   size_t at = 0;
   text = fn__trim_all(text);
-  if (text.size == 0)
-    return false;
-  if (text.data[0] == '-' || text.data[0] == '+')
-    sign = text.data[at++] == '-' ? -1 : 1;
+  if (text.size == 0) return false;
+  if (text.data[0] == '-' || text.data[0] == '+') sign = text.data[at++] == '-' ? -1 : 1;
   for (; at < text.size && text.data[at] != ' ' && text.data[at] != 'T'; at++) {
     char c = text.data[at];
     if (i < 2 && c == '-') {
-      if (i == 0 ? digits < 4 || digits > 7 : digits < 1 || digits > 2)
-        return false;
+      if (i == 0 ? digits < 4 || digits > 7 : digits < 1 || digits > 2) return false;
       part[i++] = value;
       value = digits = 0;
     } else if (c >= '0' && c <= '9' && digits < 8) {
@@ -89,21 +83,17 @@ bool fn__date_parse(fn_text text, int32_t *days) {
       return false;
     }
   }
-  if ((i == 0 ? digits < 4 || digits > 7 : digits < 1 || digits > 2) || (i < 2 && at < text.size))
-    return false;
+  if ((i == 0 ? digits < 4 || digits > 7 : digits < 1 || digits > 2) || (i < 2 && at < text.size)) return false;
   part[i] = value;
-  if (!fn__date_is_valid(sign * part[0], (int)part[1], (int)part[2]))
-    return false;
+  if (!fn__date_is_valid(sign * part[0], (int)part[1], (int)part[2])) return false;
   int64_t result = fn__days(sign * part[0], (int)part[1], (int)part[2]);
   *days = (int32_t)result;
   return result == *days;
 }
 
 static bool digits_are_valid(int segment, int digits) {
-  if (segment == 6)
-    return true;
-  if (segment == 0)
-    return digits >= 4 && digits <= 6;
+  if (segment == 6) return true;
+  if (segment == 0) return digits >= 4 && digits <= 6;
   return segment == 7 ? digits <= 2 : digits > 0 && digits <= 2;
 }
 
@@ -113,14 +103,12 @@ static bool read_segments(fn_text text, int64_t segment[9], fn_text *zone, bool 
   int i = 0, digits = 0, fraction_digits = 0, sign = 0;
   int64_t value = 0;
   *zone = (fn_text){NULL, 0};
-  if (text.data[0] == '-' || text.data[0] == '+')
-    sign = text.data[j++] == '-' ? -1 : 1;
+  if (text.data[0] == '-' || text.data[0] == '+') sign = text.data[j++] == '-' ? -1 : 1;
   for (; j < text.size; j++) {
     char c = text.data[j];
     if (c >= '0' && c <= '9') {
       fraction_digits += i == 6;
-      if (i != 6 || digits < 6)
-        value = value > 100000000 ? value : value * 10 + (c - '0');
+      if (i != 6 || digits < 6) value = value > 100000000 ? value : value * 10 + (c - '0');
       digits++;
       continue;
     }
@@ -138,8 +126,7 @@ static bool read_segments(fn_text text, int64_t segment[9], fn_text *zone, bool 
     } else if (i < 2 ? c != '-' : i == 2 ? c != ' ' && c != 'T' : i == 3 || i == 4 ? c != ':' : i > 6) {
       return false;
     }
-    if (!digits_are_valid(ends, digits))
-      return false;
+    if (!digits_are_valid(ends, digits)) return false;
     segment[ends] = value;
     value = digits = 0;
     i = next;
@@ -149,11 +136,9 @@ static bool read_segments(fn_text text, int64_t segment[9], fn_text *zone, bool 
       break;
     }
   }
-  if (!digits_are_valid(i, digits))
-    return false;
+  if (!digits_are_valid(i, digits)) return false;
   segment[i] = value;
-  for (; fraction_digits < 6; fraction_digits++)
-    segment[6] *= 10;
+  for (; fraction_digits < 6; fraction_digits++) segment[6] *= 10;
   segment[0] *= sign ? sign : 1;
   return true;
 }
@@ -163,22 +148,18 @@ bool fn__timestamp_parse(fn_text text, fn_parsed_time *out) {
   fn_text zone;
   *out = (fn_parsed_time){0};
   text = fn__trim_all(text);
-  if (text.size == 0 || !read_segments(text, s, &zone, &out->just_time))
-    return false;
+  if (text.size == 0 || !read_segments(text, s, &zone, &out->just_time)) return false;
   if (zone.data) {
     out->has_zone = true;
-    if (!fn__zone_find(fn__trim_all(zone), &out->zone))
-      return false;
+    if (!fn__zone_find(fn__trim_all(zone), &out->zone)) return false;
   }
-  if (s[3] > 23 || s[4] > 59 || s[5] > 59)
-    return false;
+  if (s[3] > 23 || s[4] > 59 || s[5] > 59) return false;
   int64_t time = s[3] * FN_HOUR + s[4] * FN_MINUTE + s[5] * FN_SECOND + s[6];
   if (out->just_time) {
     out->local_us = time;
     return true;
   }
-  if (!fn__date_is_valid(s[0], (int)s[1], (int)s[2]))
-    return false;
+  if (!fn__date_is_valid(s[0], (int)s[1], (int)s[2])) return false;
   fn_i128 us = (fn_i128)fn__days(s[0], (int)s[1], (int)s[2]) * FN_DAY + time;
   out->local_us = (int64_t)us;
   return us == out->local_us;
@@ -187,8 +168,7 @@ bool fn__timestamp_parse(fn_text text, fn_parsed_time *out) {
 bool fn__timestamp_parse_zoned(fn_text text, const fn_zone *zone, int64_t *us) {
   fn_parsed_time parsed;
   fn_zone_range range = {0};
-  if (!fn__timestamp_parse(text, &parsed))
-    return false;
+  if (!fn__timestamp_parse(text, &parsed)) return false;
   const fn_zone *used = parsed.has_zone ? &parsed.zone : zone;
   if (parsed.just_time) { /* on today's date in that zone */
     int64_t today = fn__floor_div(fn__to_local(used, (int64_t)time(NULL) * FN_SECOND, &range), FN_DAY);

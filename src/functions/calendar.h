@@ -14,8 +14,12 @@ typedef struct fn_date {
   int month, day; /* from 1 */
 } fn_date;
 
-static inline int64_t fn__floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-static inline int64_t fn__floor_mod(int64_t a, int64_t b) { return a - fn__floor_div(a, b) * b; }
+static inline int64_t fn__floor_div(int64_t a, int64_t b) {
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+static inline int64_t fn__floor_mod(int64_t a, int64_t b) {
+  return a - fn__floor_div(a, b) * b;
+}
 
 /* Years within +-10 million or so. */
 static inline int64_t fn__days(int64_t year, int month, int day) {
@@ -32,7 +36,8 @@ static inline fn_date fn__date(int64_t days) {
     uint64_t product = (uint64_t)2939745 * of_century;
     uint32_t year = (uint32_t)(product >> 32), of_year = (uint32_t)product / 2939745 / 4, m = 2141 * of_year + 197913;
     bool next = of_year >= 306; /* January and February belong to the year that starts in March before */
-    return (fn_date){(int64_t)(100 * century + year + next) - 82 * 400, (int)(m >> 16) - (next ? 12 : 0), (int)((m & 0xffff) / 2141) + 1};
+    return (fn_date){(int64_t)(100 * century + year + next) - 82 * 400, (int)(m >> 16) - (next ? 12 : 0),
+                     (int)((m & 0xffff) / 2141) + 1};
   }
   days += 719468;
   int64_t era = fn__floor_div(days, 146097), of_era = days - era * 146097;
@@ -43,7 +48,9 @@ static inline fn_date fn__date(int64_t days) {
   return (fn_date){year + era * 400 + (month <= 2), month, (int)(of_year - (153 * shifted + 2) / 5 + 1)};
 }
 
-static inline bool fn__is_leap(int64_t year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
+static inline bool fn__is_leap(int64_t year) {
+  return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+}
 static inline int fn__month_days(int64_t year, int month) {
   static const int8_t DAYS[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
   return DAYS[month - 1] + (month == 2 && fn__is_leap(year));
@@ -52,7 +59,9 @@ static inline bool fn__date_is_valid(int64_t year, int month, int day) {
   return month >= 1 && month <= 12 && day >= 1 && day <= fn__month_days(year, month);
 }
 /* 1: Monday .. 7: Sunday */
-static inline int fn__weekday(int64_t days) { return (int)fn__floor_mod(days + 3, 7) + 1; }
+static inline int fn__weekday(int64_t days) {
+  return (int)fn__floor_mod(days + 3, 7) + 1;
+}
 
 /* The date moved by months, its day cut to the month's length. */
 static inline int64_t fn__add_months(int64_t days, int64_t months) {

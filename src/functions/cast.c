@@ -28,8 +28,12 @@ static trn_status fail_row(fn_cast *cast, int64_t row, const char *condition, co
   return status;
 }
 
-trn_status fn__cast_invalid(fn_cast *cast, int64_t row) { return fail_row(cast, row, "CAST_INVALID_INPUT", "expression"); }
-trn_status fn__cast_overflow(fn_cast *cast, int64_t row) { return fail_row(cast, row, "CAST_OVERFLOW", "value"); }
+trn_status fn__cast_invalid(fn_cast *cast, int64_t row) {
+  return fail_row(cast, row, "CAST_INVALID_INPUT", "expression");
+}
+trn_status fn__cast_overflow(fn_cast *cast, int64_t row) {
+  return fail_row(cast, row, "CAST_OVERFLOW", "value");
+}
 
 /* ---- nested ---- */
 /* Casts elements `first`..`first + rows` of a child into an array for `schema`. */
@@ -37,10 +41,8 @@ static trn_status cast_child(const fn_cast *cast, const fn_column *child, int64_
                              const struct ArrowSchema *schema, struct ArrowArray *out) {
   fn_type type;
   fn_builder builder;
-  if (!fn__type_read(schema, &type) || cast->depth > FN_NESTING_MAX)
-    return TRN_INVALID_ARGUMENT;
-  if (!fn__builder_init(&builder, &type, rows))
-    return TRN_RESOURCE_EXHAUSTED;
+  if (!fn__type_read(schema, &type) || cast->depth > FN_NESTING_MAX) return TRN_INVALID_ARGUMENT;
+  if (!fn__builder_init(&builder, &type, rows)) return TRN_RESOURCE_EXHAUSTED;
   fn_cast inner = *cast;
   inner.from = child;
   inner.out = &builder;
@@ -59,21 +61,18 @@ static trn_status cast_list(fn_cast *cast) {
   fn_column child;
   struct ArrowArray result;
   int64_t first = cast->from->offsets[0], last = cast->from->offsets[cast->rows * cast->from->step];
-  if (cast->from->step == 0)
-    last = cast->from->offsets[1];
+  if (cast->from->step == 0) last = cast->from->offsets[1];
   trn_status status = fn__column_child(cast->from, 0, &child);
-  if (status != TRN_OK)
-    return status;
+  if (status != TRN_OK) return status;
   /* A slice of the child, so that elements outside of the rows are not cast (they might fail). */
   struct ArrowArray slice = *child.array;
   slice.offset += first;
   slice.length = last - first;
   slice.null_count = -1;
-  status = fn__column_open(child.type.schema ? child.type.schema : cast->from->type.schema->children[0], &slice, false, &child);
-  if (status == TRN_OK)
-    status = cast_child(cast, &child, last - first, cast->out->type.schema->children[0], &result);
-  if (status != TRN_OK)
-    return status;
+  status = fn__column_open(child.type.schema ? child.type.schema : cast->from->type.schema->children[0], &slice, false,
+                           &child);
+  if (status == TRN_OK) status = cast_child(cast, &child, last - first, cast->out->type.schema->children[0], &result);
+  if (status != TRN_OK) return status;
   fn__add_child(cast->out, &result);
   for (int64_t row = 0; row < cast->rows; row++)
     fn__push_list(cast->out, cast->from->offsets[row * cast->from->step + 1] - first);
@@ -83,23 +82,19 @@ static trn_status cast_list(fn_cast *cast) {
 static trn_status cast_struct(fn_cast *cast) {
   const struct ArrowSchema *target = cast->out->type.schema, *source = cast->from->type.schema;
   trn_status status = TRN_OK;
-  if (cast->from->step == 0 && cast->rows > 1)
-    return TRN_INVALID_ARGUMENT;
+  if (cast->from->step == 0 && cast->rows > 1) return TRN_INVALID_ARGUMENT;
   for (int64_t i = 0; i < target->n_children && status == TRN_OK; i++) {
     fn_column child;
     struct ArrowArray result, slice;
     status = fn__column_child(cast->from, i, &child);
-    if (status != TRN_OK)
-      break;
+    if (status != TRN_OK) break;
     slice = *child.array;
     slice.offset += cast->from->offset;
     slice.length = cast->rows;
     slice.null_count = -1;
     status = fn__column_open(source->children[i], &slice, false, &child);
-    if (status == TRN_OK)
-      status = cast_child(cast, &child, cast->rows, target->children[i], &result);
-    if (status == TRN_OK)
-      fn__add_child(cast->out, &result);
+    if (status == TRN_OK) status = cast_child(cast, &child, cast->rows, target->children[i], &result);
+    if (status == TRN_OK) fn__add_child(cast->out, &result);
   }
   return status;
 }
@@ -129,31 +124,26 @@ static trn_status cast_same(fn_cast *cast) {
 
 static trn_status cast_any(fn_cast *cast) {
   fn_kind from = (fn_kind)cast->from->type.kind, to = (fn_kind)cast->out->type.kind;
-  if (to == FN_NULL)
-    return TRN_OK;
+  if (to == FN_NULL) return TRN_OK;
   if (!fn__and_validity(cast->out, cast->from) && from == FN_NULL) {
     size_t width = fn__type_width(to);
-    if (width)
-      memset(cast->out->data, 0, width * (size_t)cast->rows);
+    if (width) memset(cast->out->data, 0, width * (size_t)cast->rows);
     for (int64_t i = 0; to == FN_STRUCT && i < cast->out->type.schema->n_children; i++) {
       struct ArrowArray child;
       trn_status status = cast_child(cast, cast->from, cast->rows, cast->out->type.schema->children[i], &child);
-      if (status != TRN_OK)
-        return status;
+      if (status != TRN_OK) return status;
       fn__add_child(cast->out, &child);
     }
     if (to == FN_LIST || to == FN_MAP) {
       struct ArrowArray child;
       trn_status status = cast_child(cast, cast->from, 0, cast->out->type.schema->children[0], &child);
-      if (status == TRN_OK)
-        fn__add_child(cast->out, &child);
+      if (status == TRN_OK) fn__add_child(cast->out, &child);
       return status;
     }
     return TRN_OK;
   }
   bool interval_fields = to == FN_YEAR_MONTH || to == FN_DAY_TIME || to == FN_TIME;
-  if (fn__type_same(&cast->from->type, &cast->out->type) && to < FN_LIST && !interval_fields)
-    return cast_same(cast);
+  if (fn__type_same(&cast->from->type, &cast->out->type) && to < FN_LIST && !interval_fields) return cast_same(cast);
   switch (to) {
   case FN_BOOL: return fn__cast_to_bool(cast);
   case FN_INT8:
@@ -209,19 +199,13 @@ static const uint32_t SOURCES[FN_KIND_COUNT] = {
 
 static bool pair_exists(const struct ArrowSchema *from, const struct ArrowSchema *to, int depth) {
   fn_type a, b;
-  if (depth > FN_NESTING_MAX || !fn__type_read(from, &a) || !fn__type_read(to, &b))
-    return false;
-  if (a.kind == FN_NULL || (a.kind == b.kind && b.kind < FN_LIST))
-    return true;
-  if (!(SOURCES[b.kind] & K(a.kind)))
-    return false;
-  if (b.kind < FN_LIST)
-    return true;
-  if (from->n_children != to->n_children)
-    return false;
+  if (depth > FN_NESTING_MAX || !fn__type_read(from, &a) || !fn__type_read(to, &b)) return false;
+  if (a.kind == FN_NULL || (a.kind == b.kind && b.kind < FN_LIST)) return true;
+  if (!(SOURCES[b.kind] & K(a.kind))) return false;
+  if (b.kind < FN_LIST) return true;
+  if (from->n_children != to->n_children) return false;
   for (int64_t i = 0; i < from->n_children; i++)
-    if (!pair_exists(from->children[i], to->children[i], depth + 1))
-      return false;
+    if (!pair_exists(from->children[i], to->children[i], depth + 1)) return false;
   return true;
 }
 
@@ -232,13 +216,11 @@ static bool may_null(const fn_type *from, const fn_type *to) {
 
 static trn_status bind_cast(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
   bool has_fields = call->function->op >> 4;
-  if (!fn__args_are(call, has_fields ? "**si" : "**s"))
-    return fn__mismatch(call);
+  if (!fn__args_are(call, has_fields ? "**si" : "**s")) return fn__mismatch(call);
   const fn_type *from = &call->columns[0].type;
   *out = call->columns[1].type;
   const struct ArrowSchema *to = out->schema;
-  if (!pair_exists(from->schema, to, 0))
-    return fn__mismatch(call);
+  if (!pair_exists(from->schema, to, 0)) return fn__mismatch(call);
   if ((call->function->op & 15) == FN_ANSI) {
     const fn_column *value = &call->columns[0];
     bool null_value = from->kind == FN_NULL || (value->array && value->array->null_count != 0);
@@ -246,8 +228,7 @@ static trn_status bind_cast(fn_call *call, fn_type *out, struct ArrowSchema *sch
   } else {
     call->nullable = 1;
   }
-  if (schema && out->kind >= FN_LIST)
-    return fn__schema_copy(schema, to, "", true);
+  if (schema && out->kind >= FN_LIST) return fn__schema_copy(schema, to, "", true);
   return TRN_OK;
 }
 
@@ -273,8 +254,7 @@ static trn_status cast_kernel(fn_call *call) {
     cast.to_fields = (fn_fields){fields >> 8 & 3, fields >> 12 & 3};
   }
   trn_status status = cast_any(&cast);
-  if (status == TRN_RESOURCE_EXHAUSTED)
-    return fn__raise_out_of_memory(&call->report);
+  if (status == TRN_RESOURCE_EXHAUSTED) return fn__raise_out_of_memory(&call->report);
   return status;
 }
 

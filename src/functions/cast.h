@@ -29,7 +29,7 @@ trn_status fn__cast_to_float(fn_cast *cast);
 trn_status fn__cast_to_decimal(fn_cast *cast);
 trn_status fn__cast_to_string(fn_cast *cast);
 trn_status fn__cast_to_binary(fn_cast *cast);
-trn_status fn__cast_to_time(fn_cast *cast);     /* date, timestamps, time */
+trn_status fn__cast_to_time(fn_cast *cast); /* date, timestamps, time */
 trn_status fn__cast_to_interval(fn_cast *cast);
 
 /* The row's failure by the mode: raises, or makes the row null and gives TRN_OK. */

@@ -20,11 +20,9 @@ trn_status fn__cast_to_bool(fn_cast *cast) {
   trn_status status = TRN_OK;
   for (int64_t row = 0; row < cast->rows && status == TRN_OK; row++) {
     bool value = false;
-    if (fn__row_is_null(cast->out, row))
-      continue;
+    if (fn__row_is_null(cast->out, row)) continue;
     if (from->type.kind == FN_STRING) {
-      if (!read_bool_text(fn__get_text(from, row), &value))
-        status = fn__cast_invalid(cast, row);
+      if (!read_bool_text(fn__get_text(from, row), &value)) status = fn__cast_invalid(cast, row);
     } else if (from->type.kind == FN_DECIMAL) {
       value = fn__get_decimal(from, row) != 0;
     } else if (from->type.kind == FN_FLOAT32 || from->type.kind == FN_FLOAT64) {
@@ -56,8 +54,7 @@ static bool fits(fn_kind kind, int64_t value) {
 
 /* Java's (long) and (int): NaN is 0, what is beyond saturates. */
 static int64_t saturate(double value, bool wide) {
-  if (value != value)
-    return 0;
+  if (value != value) return 0;
   if (wide)
     return value >= 9223372036854775808.0 ? INT64_MAX : value < -9223372036854775808.0 ? INT64_MIN : (int64_t)value;
   return value >= 2147483647.0 ? INT32_MAX : value <= -2147483648.0 ? INT32_MIN : (int32_t)value;
@@ -72,17 +69,14 @@ static outcome read_integer(const fn_cast *cast, int64_t row, int64_t *out) {
   switch (from->type.kind) {
   case FN_BOOL: *out = fn__get_bool(from, row); return GOOD;
   case FN_STRING:
-    if (!fn__int_parse(fn__get_text(from, row), legacy, out))
-      return INVALID;
+    if (!fn__int_parse(fn__get_text(from, row), legacy, out)) return INVALID;
     return fits((fn_kind)cast->out->type.kind, *out) ? GOOD : INVALID;
   case FN_FLOAT32:
   case FN_FLOAT64: {
     double value = fn__get_number(from, row);
     *out = saturate(value, wide);
-    if (legacy)
-      return GOOD;
-    if (wide)
-      return floor(value) <= 9223372036854775807.0 && ceil(value) >= -9223372036854775808.0 ? GOOD : OVERFLOW;
+    if (legacy) return GOOD;
+    if (wide) return floor(value) <= 9223372036854775807.0 && ceil(value) >= -9223372036854775808.0 ? GOOD : OVERFLOW;
     return floor(value) <= 2147483647.0 && ceil(value) >= -2147483648.0 ? GOOD : OVERFLOW;
   }
   case FN_DECIMAL: {
@@ -98,8 +92,7 @@ static outcome read_integer(const fn_cast *cast, int64_t row, int64_t *out) {
   case FN_BINARY: { /* big endian, the last bytes that fit */
     fn_text text = fn__get_text(from, row);
     *out = 0;
-    for (size_t i = 0; i < text.size; i++)
-      *out = (int64_t)((uint64_t)*out << 8 | (unsigned char)text.data[i]);
+    for (size_t i = 0; i < text.size; i++) *out = (int64_t)((uint64_t)*out << 8 | (unsigned char)text.data[i]);
     return GOOD;
   }
   default: *out = fn__get_integer(from, row); return GOOD;
@@ -114,8 +107,7 @@ static bool widen(fn_cast *cast) {
     for (int64_t row = 0; row < cast->rows; row++)
       ((int64_t *)cast->out->data)[row] = ((const int32_t *)from->data)[row * from->step];
   else if (fn__is_integer(a) && a <= b)
-    for (int64_t row = 0; row < cast->rows; row++)
-      put_integer(cast, row, fn__get_integer(from, row));
+    for (int64_t row = 0; row < cast->rows; row++) put_integer(cast, row, fn__get_integer(from, row));
   else
     return false;
   return true;
@@ -124,8 +116,7 @@ static bool widen(fn_cast *cast) {
 trn_status fn__cast_to_integer(fn_cast *cast) {
   fn_kind kind = (fn_kind)cast->out->type.kind;
   trn_status status = TRN_OK;
-  if (widen(cast))
-    return TRN_OK;
+  if (widen(cast)) return TRN_OK;
   for (int64_t row = 0; row < cast->rows && status == TRN_OK; row++) {
     int64_t value = 0;
     outcome result = fn__row_is_null(cast->out, row) ? GOOD : read_integer(cast, row, &value);
@@ -189,36 +180,28 @@ static size_t plain_number(const char *text, size_t size, char *out, size_t room
   int64_t exponent = 0, fraction = 0;
   bool point = false, down = false;
   if (at < size && (text[at] == '-' || text[at] == '+'))
-    if (text[at++] == '-')
-      out[used++] = '-';
+    if (text[at++] == '-') out[used++] = '-';
   for (; at < size && (text[at] == '.' || (text[at] >= '0' && text[at] <= '9')); at++) {
     if (text[at] == '.') {
       point = true;
     } else if (count < sizeof digits) {
       fraction += point;
-      if (count > 0 || text[at] != '0' || point)
-        digits[count++] = text[at];
+      if (count > 0 || text[at] != '0' || point) digits[count++] = text[at];
     }
   }
   if (at < size && (text[at] == 'e' || text[at] == 'E')) {
     at++;
-    if (at < size && (text[at] == '-' || text[at] == '+'))
-      down = text[at++] == '-';
-    for (; at < size && exponent < 1000; at++)
-      exponent = exponent * 10 + (text[at] - '0');
+    if (at < size && (text[at] == '-' || text[at] == '+')) down = text[at++] == '-';
+    for (; at < size && exponent < 1000; at++) exponent = exponent * 10 + (text[at] - '0');
   }
   fraction -= down ? -exponent : exponent;
   while (fraction > 0 && count > 0 && digits[count - 1] == '0' && exponent) /* 1.0E10 has no fraction */
     count--, fraction--;
   int64_t whole = (int64_t)count - fraction;
-  if (whole <= 0)
-    out[used++] = '0';
-  for (int64_t i = 0; i < whole && used < room; i++)
-    out[used++] = i < (int64_t)count ? digits[i] : '0';
-  if (fraction > 0 && used < room)
-    out[used++] = '.';
-  for (int64_t i = whole; i < (int64_t)count && used < room; i++)
-    out[used++] = i < 0 ? '0' : digits[i];
+  if (whole <= 0) out[used++] = '0';
+  for (int64_t i = 0; i < whole && used < room; i++) out[used++] = i < (int64_t)count ? digits[i] : '0';
+  if (fraction > 0 && used < room) out[used++] = '.';
+  for (int64_t i = whole; i < (int64_t)count && used < room; i++) out[used++] = i < 0 ? '0' : digits[i];
   return used;
 }
 
@@ -248,10 +231,8 @@ static trn_status decimal_from_text(fn_cast *cast, int64_t row, fn_text text, bo
   fn_i128 value = 0;
   fn_parse result = fn__decimal_parse(text.data, text.size, cast->out->type.precision, cast->out->type.scale, &value);
   fn__store_decimal(cast->out->data, row, result == FN_PARSE_OK ? value : 0);
-  if (result == FN_PARSE_OK)
-    return TRN_OK;
-  if (result == FN_PARSE_BAD)
-    return fn__cast_invalid(cast, row);
+  if (result == FN_PARSE_OK) return TRN_OK;
+  if (result == FN_PARSE_BAD) return fn__cast_invalid(cast, row);
   fn_i128 widest;
   if (!is_number && cast->mode == FN_ANSI &&
       fn__decimal_parse(text.data, text.size, FN_DIGITS_MAX, 0, &widest) == FN_PARSE_RANGE) {
@@ -271,8 +252,7 @@ static trn_status decimal_row(fn_cast *cast, int64_t row) {
   case FN_FLOAT32:
   case FN_FLOAT64: {
     double value = fn__get_number(from, row);
-    if (isfinite(value))
-      return decimal_from_text(cast, row, (fn_text){text, fn__double_print(value, text)}, true);
+    if (isfinite(value)) return decimal_from_text(cast, row, (fn_text){text, fn__double_print(value, text)}, true);
     fn__store_decimal(cast->out->data, row, 0);
     fn__set_null(cast->out, row);
     return TRN_OK;
@@ -282,16 +262,19 @@ static trn_status decimal_row(fn_cast *cast, int64_t row) {
     double seconds = (double)fn__get_i64(from, row) / 1000000.0;
     return decimal_from_text(cast, row, (fn_text){text, fn__double_print(seconds, text)}, true);
   }
-  case FN_DATE: fn__store_decimal(cast->out->data, row, 0); fn__set_null(cast->out, row); return TRN_OK;
+  case FN_DATE:
+    fn__store_decimal(cast->out->data, row, 0);
+    fn__set_null(cast->out, row);
+    return TRN_OK;
   case FN_TIME: return decimal_from_exact(cast, row, fn__get_i64(from, row), 9);
   case FN_DAY_TIME: {
     int digits = 6; /* microseconds in the unit of the last field, exact for seconds */
     fn_i128 us = fn__get_i64(from, row);
-    if (cast->from_fields.end == 3)
-      return decimal_from_exact(cast, row, us, digits);
+    if (cast->from_fields.end == 3) return decimal_from_exact(cast, row, us, digits);
     return decimal_from_exact(cast, row, us / fn__field_us[cast->from_fields.end], 0);
   }
-  case FN_YEAR_MONTH: return decimal_from_exact(cast, row, fn__get_i32(from, row) / (cast->from_fields.end == 0 ? 12 : 1), 0);
+  case FN_YEAR_MONTH:
+    return decimal_from_exact(cast, row, fn__get_i32(from, row) / (cast->from_fields.end == 0 ? 12 : 1), 0);
   default: return decimal_from_exact(cast, row, fn__get_integer(from, row), 0);
   }
 }
@@ -320,8 +303,7 @@ static bool decimal_proven(fn_cast *cast) {
 
 trn_status fn__cast_to_decimal(fn_cast *cast) {
   trn_status status = TRN_OK;
-  if (decimal_proven(cast))
-    return TRN_OK;
+  if (decimal_proven(cast)) return TRN_OK;
   for (int64_t row = 0; row < cast->rows && status == TRN_OK; row++)
     if (fn__row_is_null(cast->out, row))
       fn__store_decimal(cast->out->data, row, 0);

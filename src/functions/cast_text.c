@@ -15,8 +15,9 @@ static size_t print_scalar(const fn_cast *cast, const fn_column *column, int64_t
   }
   case FN_FLOAT32: return fn__float_print((float)fn__get_number(column, row), out);
   case FN_FLOAT64: return fn__double_print(fn__get_f64(column, row), out);
-  case FN_DECIMAL: return cast->mode == FN_WRAP ? fn__decimal_print_scientific(fn__get_decimal(column, row), column->type.scale, out)
-                                                : fn__decimal_print(fn__get_decimal(column, row), column->type.scale, out);
+  case FN_DECIMAL:
+    return cast->mode == FN_WRAP ? fn__decimal_print_scientific(fn__get_decimal(column, row), column->type.scale, out)
+                                 : fn__decimal_print(fn__get_decimal(column, row), column->type.scale, out);
   case FN_DATE: return fn__date_print(fn__get_i32(column, row), out);
   case FN_TIMESTAMP: return fn__timestamp_print(fn__to_local(&cast->zone, fn__get_i64(column, row), range), out);
   case FN_TIMESTAMP_NTZ: return fn__timestamp_print(fn__get_i64(column, row), out);
@@ -53,14 +54,11 @@ static void print_list(const fn_cast *cast, const fn_column *column, int64_t row
   fn_column child, key, value;
   bool is_map = column->type.kind == FN_MAP;
   const int32_t *offsets = column->offsets + row * column->step;
-  if (fn__column_child(column, 0, &child) != TRN_OK)
-    return;
-  if (is_map && (fn__column_child(&child, 0, &key) != TRN_OK || fn__column_child(&child, 1, &value) != TRN_OK))
-    return;
+  if (fn__column_child(column, 0, &child) != TRN_OK) return;
+  if (is_map && (fn__column_child(&child, 0, &key) != TRN_OK || fn__column_child(&child, 1, &value) != TRN_OK)) return;
   fn__append(out, is_map ? "{" : "[", 1);
   for (int32_t i = offsets[0]; i < offsets[1]; i++) {
-    if (i > offsets[0])
-      fn__append(out, ", ", 2);
+    if (i > offsets[0]) fn__append(out, ", ", 2);
     if (is_map) {
       fn__print_value(cast, &key, child.offset + i, out, depth + 1);
       fn__append(out, " -> ", 4);
@@ -83,16 +81,13 @@ void fn__print_value(const fn_cast *cast, const fn_column *column, int64_t row, 
   } else if (column->type.kind == FN_BINARY) {
     append_utf8(out, fn__get_text(column, row));
   } else if (column->type.kind == FN_LIST || column->type.kind == FN_MAP) {
-    if (depth < FN_NESTING_MAX)
-      print_list(cast, column, row, out, depth);
+    if (depth < FN_NESTING_MAX) print_list(cast, column, row, out, depth);
   } else if (column->type.kind == FN_STRUCT) {
     fn__append(out, "{", 1);
     for (int64_t i = 0; i < column->type.schema->n_children && depth < FN_NESTING_MAX; i++) {
       fn_column child;
-      if (fn__column_child(column, i, &child) != TRN_OK)
-        break;
-      if (i)
-        fn__append(out, ", ", 2);
+      if (fn__column_child(column, i, &child) != TRN_OK) break;
+      if (i) fn__append(out, ", ", 2);
       fn__print_value(cast, &child, column->offset + row * column->step, out, depth + 1);
     }
     fn__append(out, "}", 1);
@@ -103,14 +98,14 @@ void fn__print_value(const fn_cast *cast, const fn_column *column, int64_t row, 
 
 trn_status fn__cast_to_string(fn_cast *cast) {
   fn_zone_range range = {0};
-  bool simple = cast->from->type.kind < FN_LIST && cast->from->type.kind != FN_STRING && cast->from->type.kind != FN_BINARY;
+  bool simple =
+      cast->from->type.kind < FN_LIST && cast->from->type.kind != FN_STRING && cast->from->type.kind != FN_BINARY;
   for (int64_t row = 0; row < cast->rows; row++) {
     if (fn__row_is_null(cast->out, row)) {
       fn__push_end(cast->out, 0);
     } else if (simple) {
       char *room = fn__reserve(cast->out, VALUE_TEXT_MAX);
-      if (!room)
-        return cast->out->status;
+      if (!room) return cast->out->status;
       fn__push_end(cast->out, print_scalar(cast, cast->from, row, &range, room));
     } else {
       fn__print_value(cast, cast->from, row, cast->out, 0);
@@ -129,8 +124,7 @@ trn_status fn__cast_to_binary(fn_cast *cast) {
     } else if (width) { /* big endian */
       char bytes[8];
       uint64_t value = (uint64_t)fn__get_integer(from, row);
-      for (size_t i = 0; i < width; i++)
-        bytes[width - 1 - i] = (char)(value >> (8 * i));
+      for (size_t i = 0; i < width; i++) bytes[width - 1 - i] = (char)(value >> (8 * i));
       fn__push(cast->out, bytes, width);
     } else {
       fn_text text = fn__get_text(from, row);
@@ -144,34 +138,35 @@ static size_t quote_text(fn_text text, char *out, size_t size) {
   size_t used = 0;
   out[used++] = '\'';
   for (size_t i = 0; i < text.size && used + 4 < size; i++) {
-    if (text.data[i] == '\\' || text.data[i] == '\'')
-      out[used++] = '\\';
+    if (text.data[i] == '\\' || text.data[i] == '\'') out[used++] = '\\';
     out[used++] = text.data[i];
   }
   while (used > 1 && text.size > used && ((unsigned char)out[used - 1] & 0xc0) == 0x80)
     used--; /* a text cut for the message is not cut inside of a character */
-  if (used > 1 && text.size > used && (unsigned char)out[used - 1] >= 0xc0)
-    used--;
+  if (used > 1 && text.size > used && (unsigned char)out[used - 1] >= 0xc0) used--;
   out[used++] = '\'';
   return used;
 }
 
 size_t fn__print_sql(const fn_cast *cast, const fn_column *column, int64_t row, char *out, size_t size) {
-  static const char *const SUFFIX[FN_KIND_COUNT] = {[FN_INT8] = "Y", [FN_INT16] = "S", [FN_INT64] = "L", [FN_DECIMAL] = "BD"};
-  static const char *const PREFIX[FN_KIND_COUNT] = {[FN_DATE] = "DATE '", [FN_TIMESTAMP] = "TIMESTAMP '",
-                                                    [FN_TIMESTAMP_NTZ] = "TIMESTAMP_NTZ '", [FN_TIME] = "TIME '"};
+  static const char *const SUFFIX[FN_KIND_COUNT] = {
+      [FN_INT8] = "Y", [FN_INT16] = "S", [FN_INT64] = "L", [FN_DECIMAL] = "BD"};
+  static const char *const PREFIX[FN_KIND_COUNT] = {[FN_DATE] = "DATE '",
+                                                    [FN_TIMESTAMP] = "TIMESTAMP '",
+                                                    [FN_TIMESTAMP_NTZ] = "TIMESTAMP_NTZ '",
+                                                    [FN_TIME] = "TIME '"};
   fn_zone_range range = {0};
   fn_kind kind = (fn_kind)column->type.kind;
   if (fn__is_null(column, row) || kind >= FN_LIST || size < 2 * VALUE_TEXT_MAX)
     return (size_t)snprintf(out, size, "NULL");
-  if (kind == FN_STRING || kind == FN_BINARY)
-    return quote_text(fn__get_text(column, row), out, size);
+  if (kind == FN_STRING || kind == FN_BINARY) return quote_text(fn__get_text(column, row), out, size);
   size_t used = PREFIX[kind] ? strlen(PREFIX[kind]) : 0;
   memcpy(out, PREFIX[kind] ? PREFIX[kind] : "", used);
   used += print_scalar(cast, column, row, &range, out + used);
-  if (PREFIX[kind])
-    out[used++] = '\'';
-  const char *suffix = SUFFIX[kind] ? SUFFIX[kind] : kind == FN_FLOAT64 && isfinite(fn__get_f64(column, row)) ? "D" : "";
+  if (PREFIX[kind]) out[used++] = '\'';
+  const char *suffix = SUFFIX[kind]                                               ? SUFFIX[kind]
+                       : kind == FN_FLOAT64 && isfinite(fn__get_f64(column, row)) ? "D"
+                                                                                  : "";
   memcpy(out + used, suffix, strlen(suffix));
   return used + strlen(suffix);
 }

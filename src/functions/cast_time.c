@@ -3,22 +3,25 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t floor_to_date(int64_t local_us) { return fn__floor_div(local_us, FN_DAY); }
+static int64_t floor_to_date(int64_t local_us) {
+  return fn__floor_div(local_us, FN_DAY);
+}
 
 static trn_status put_date(fn_cast *cast, int64_t row, fn_zone_range *range) {
   const fn_column *from = cast->from;
   int32_t *out = (int32_t *)cast->out->data + row;
   switch (from->type.kind) {
   case FN_STRING: return fn__date_parse(fn__get_text(from, row), out) ? TRN_OK : fn__cast_invalid(cast, row);
-  case FN_TIMESTAMP: *out = (int32_t)floor_to_date(fn__to_local(&cast->zone, fn__get_i64(from, row), range)); return TRN_OK;
+  case FN_TIMESTAMP:
+    *out = (int32_t)floor_to_date(fn__to_local(&cast->zone, fn__get_i64(from, row), range));
+    return TRN_OK;
   case FN_TIMESTAMP_NTZ: *out = (int32_t)floor_to_date(fn__get_i64(from, row)); return TRN_OK;
   default: fn__set_null(cast->out, row); return TRN_OK; /* numbers, with ANSI off */
   }
 }
 
 static trn_status overflow_to_long(fn_cast *cast, int64_t row, double us) {
-  if (cast->mode == FN_TRY)
-    return fn__cast_overflow(cast, row);
+  if (cast->mode == FN_TRY) return fn__cast_overflow(cast, row);
   char text[FN_DOUBLE_TEXT_MAX + 1];
   size_t size = fn__double_print(us, text);
   text[size++] = 'D';
@@ -30,8 +33,7 @@ static trn_status overflow_to_long(fn_cast *cast, int64_t row, double us) {
 
 static trn_status timestamp_from_double(fn_cast *cast, int64_t row, double seconds, int64_t *out) {
   if (!isfinite(seconds)) {
-    if (cast->mode != FN_WRAP)
-      return fn__cast_invalid(cast, row);
+    if (cast->mode != FN_WRAP) return fn__cast_invalid(cast, row);
     fn__set_null(cast->out, row);
     return TRN_OK;
   }
@@ -78,8 +80,7 @@ static trn_status put_ntz(fn_cast *cast, int64_t row, fn_zone_range *range) {
   fn_parsed_time parsed;
   switch (from->type.kind) {
   case FN_STRING:
-    if (!fn__timestamp_parse(fn__get_text(from, row), &parsed) || parsed.just_time)
-      return fn__cast_invalid(cast, row);
+    if (!fn__timestamp_parse(fn__get_text(from, row), &parsed) || parsed.just_time) return fn__cast_invalid(cast, row);
     *out = parsed.local_us;
     return TRN_OK;
   case FN_DATE: *out = fn__get_i32(from, row) * FN_DAY; return TRN_OK;
@@ -93,29 +94,23 @@ static bool parse_time(fn_text text, int precision, int64_t *out) {
   size_t at = 0;
   int i = 0;
   text = fn__trim_all(text);
-  if (text.size > 0 && text.data[0] == 'T')
-    at++;
+  if (text.size > 0 && text.data[0] == 'T') at++;
   for (; i < 3; i++) {
     int digits = 0;
     for (; at < text.size && text.data[at] >= '0' && text.data[at] <= '9' && digits < 3; at++, digits++)
       part[i] = part[i] * 10 + (text.data[at] - '0');
-    if (digits < 1 || digits > 2)
-      return false;
-    if (at == text.size || text.data[at] != ':')
-      break;
+    if (digits < 1 || digits > 2) return false;
+    if (at == text.size || text.data[at] != ':') break;
     at++;
   }
-  if (i == 0 || i == 3 || part[0] > 23 || part[1] > 59 || part[2] > 59)
-    return false;
+  if (i == 0 || i == 3 || part[0] > 23 || part[1] > 59 || part[2] > 59) return false;
   if (i == 2 && at < text.size && text.data[at] == '.')
     for (at++; at < text.size && text.data[at] >= '0' && text.data[at] <= '9'; at++, unit /= 10)
       nanos += (text.data[at] - '0') * unit;
-  if (at != text.size)
-    return false;
+  if (at != text.size) return false;
   nanos += (part[0] * 3600 + part[1] * 60 + part[2]) * 1000000000;
   int64_t step = 1;
-  for (int digit = precision; digit < 9; digit++)
-    step *= 10;
+  for (int digit = precision; digit < 9; digit++) step *= 10;
   *out = nanos - nanos % step;
   return true;
 }
@@ -123,16 +118,14 @@ static bool parse_time(fn_text text, int precision, int64_t *out) {
 static trn_status put_time(fn_cast *cast, int64_t row, fn_zone_range *range) {
   const fn_column *from = cast->from;
   int64_t *out = (int64_t *)cast->out->data + row, step = 1, local;
-  for (int digit = cast->precision; digit < 9; digit++)
-    step *= 10;
+  for (int digit = cast->precision; digit < 9; digit++) step *= 10;
   switch (from->type.kind) {
   case FN_STRING:
     return parse_time(fn__get_text(from, row), cast->precision, out) ? TRN_OK : fn__cast_invalid(cast, row);
   case FN_TIME: *out = fn__get_i64(from, row) / step * step; return TRN_OK;
   default:
     local = fn__get_i64(from, row);
-    if (from->type.kind == FN_TIMESTAMP)
-      local = fn__to_local(&cast->zone, local, range);
+    if (from->type.kind == FN_TIMESTAMP) local = fn__to_local(&cast->zone, local, range);
     *out = fn__floor_mod(local, FN_DAY) * 1000 / step * step;
     return TRN_OK;
   }
@@ -145,8 +138,7 @@ trn_status fn__cast_to_time(fn_cast *cast) {
   size_t width = fn__type_width(kind);
   for (int64_t row = 0; row < cast->rows && status == TRN_OK; row++) {
     memset((char *)cast->out->data + (size_t)row * width, 0, width);
-    if (fn__row_is_null(cast->out, row))
-      continue;
+    if (fn__row_is_null(cast->out, row)) continue;
     status = kind == FN_DATE        ? put_date(cast, row, &range)
              : kind == FN_TIMESTAMP ? put_timestamp(cast, row, &range)
              : kind == FN_TIME      ? put_time(cast, row, &range)

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-/* raise_error(message) or raise_error(condition, map of parameters is composed by the translator): fails on its first row. */
+/* raise_error(message) or raise_error(condition, map of parameters is composed by the translator): fails on its first
+ * row. */
 static trn_status raise_error(fn_call *call) {
-  if (call->rows == 0)
-    return TRN_OK;
+  if (call->rows == 0) return TRN_OK;
   bool null = fn__is_null(&call->columns[0], 0);
   fn_text text = null ? (fn_text){"null", 4} : fn__get_text(&call->columns[0], 0);
   trn_status status = fn__raise(&call->report, "USER_RAISED_EXCEPTION", NULL);
@@ -25,21 +25,18 @@ static trn_status bind_raise(fn_call *call, fn_type *out, struct ArrowSchema *sc
 }
 
 /* ---- greatest, least: nulls are passed over; null when all are ---- */
-#define EXTREME(T, better)                                                                                     \
-  for (int64_t row = 0; row < call->rows; row++) {                                                             \
-    bool any = false;                                                                                          \
-    T best = 0;                                                                                                \
-    for (size_t i = 0; i < call->count; i++) {                                                                 \
-      if (fn__is_null(&call->columns[i], row))                                                                 \
-        continue;                                                                                              \
-      T value = ((const T *)call->columns[i].data)[row * call->columns[i].step];                               \
-      if (!any || (better))                                                                                    \
-        best = value;                                                                                          \
-      any = true;                                                                                              \
-    }                                                                                                          \
-    ((T *)call->out.data)[row] = best;                                                                         \
-    if (!any)                                                                                                  \
-      fn__set_null(&call->out, row);                                                                           \
+#define EXTREME(T, better)                                                                                             \
+  for (int64_t row = 0; row < call->rows; row++) {                                                                     \
+    bool any = false;                                                                                                  \
+    T best = 0;                                                                                                        \
+    for (size_t i = 0; i < call->count; i++) {                                                                         \
+      if (fn__is_null(&call->columns[i], row)) continue;                                                               \
+      T value = ((const T *)call->columns[i].data)[row * call->columns[i].step];                                       \
+      if (!any || (better)) best = value;                                                                              \
+      any = true;                                                                                                      \
+    }                                                                                                                  \
+    ((T *)call->out.data)[row] = best;                                                                                 \
+    if (!any) fn__set_null(&call->out, row);                                                                           \
   }
 
 static trn_status extreme_encoded(fn_call *call, bool greatest) {
@@ -49,8 +46,7 @@ static trn_status extreme_encoded(fn_call *call, bool greatest) {
   for (int64_t row = 0; row < call->rows && good; row++) {
     best.size = 0;
     for (size_t i = 0; i < call->count && good; i++) {
-      if (fn__is_null(&call->columns[i], row))
-        continue;
+      if (fn__is_null(&call->columns[i], row)) continue;
       candidate.size = 0;
       good = fn__encode(&call->columns[i], row, false, &candidate);
       const char *a = candidate.data, *b = best.data;
@@ -70,10 +66,8 @@ static trn_status extreme_encoded(fn_call *call, bool greatest) {
   fn__bytes_clear(&best);
   fn__bytes_clear(&candidate);
   struct ArrowArray values;
-  if (!good)
-    fn__sink_clear(&sink);
-  if (!good || fn__sink_finish(&sink, &values) != TRN_OK)
-    return fn__raise_out_of_memory(&call->report);
+  if (!good) fn__sink_clear(&sink);
+  if (!good || fn__sink_finish(&sink, &values) != TRN_OK) return fn__raise_out_of_memory(&call->report);
   /* The builder's own array of the result, filled from the gathered one. */
   fn_column from;
   trn_status status = fn__column_open(call->columns[0].type.schema, &values, false, &from);
@@ -88,8 +82,7 @@ static trn_status extreme_encoded(fn_call *call, bool greatest) {
       fn_text text = null ? (fn_text){"", 0} : fn__get_text(&from, row);
       fn__push(&call->out, text.data, text.size);
     }
-    if (null)
-      fn__set_null(&call->out, row);
+    if (null) fn__set_null(&call->out, row);
   }
   values.release(&values);
   return status;
@@ -130,8 +123,7 @@ static trn_status bind_extreme(fn_call *call, fn_type *out, struct ArrowSchema *
   if (call->count < 2 || call->columns[0].type.kind >= FN_LIST || call->columns[0].type.kind == FN_NULL)
     return fn__mismatch(call);
   for (size_t i = 1; i < call->count; i++)
-    if (!fn__type_same(&call->columns[0].type, &call->columns[i].type))
-      return fn__mismatch(call);
+    if (!fn__type_same(&call->columns[0].type, &call->columns[i].type)) return fn__mismatch(call);
   *out = call->columns[0].type;
   return TRN_OK;
 }
@@ -146,8 +138,7 @@ static trn_status nanvl(fn_call *call) {
       null = fn__is_null(b, row);
       value = null ? 0 : fn__get_number(b, row);
     }
-    if (null)
-      fn__set_null(&call->out, row);
+    if (null) fn__set_null(&call->out, row);
     if (call->out.type.kind == FN_FLOAT32)
       ((float *)call->out.data)[row] = (float)value;
     else
@@ -158,15 +149,15 @@ static trn_status nanvl(fn_call *call) {
 
 static trn_status bind_nanvl(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
   (void)schema;
-  if (!fn__args_are(call, "ff") || call->columns[0].type.kind != call->columns[1].type.kind)
-    return fn__mismatch(call);
+  if (!fn__args_are(call, "ff") || call->columns[0].type.kind != call->columns[1].type.kind) return fn__mismatch(call);
   *out = call->columns[0].type;
   return TRN_OK;
 }
 
 static trn_status is_nan(fn_call *call) {
   for (int64_t row = 0; row < call->rows; row++)
-    fn__set_bool(&call->out, row, !fn__is_null(&call->columns[0], row) && isnan(fn__get_number(&call->columns[0], row)));
+    fn__set_bool(&call->out, row,
+                 !fn__is_null(&call->columns[0], row) && isnan(fn__get_number(&call->columns[0], row)));
   return TRN_OK;
 }
 
@@ -196,8 +187,7 @@ static trn_status compare(fn_call *call) {
   bool real = a->type.kind == FN_FLOAT64 || a->type.kind == FN_FLOAT32;
   for (int64_t row = 0; row < call->rows && status == TRN_OK; row++) {
     int order = 0;
-    if (fn__row_is_null(&call->out, row))
-      continue;
+    if (fn__row_is_null(&call->out, row)) continue;
     if (real && !fn__is_null(a, row) && !fn__is_null(b, row)) {
       double p = fn__get_number(a, row), q = fn__get_number(b, row);
       order = isnan(p) || isnan(q) ? isnan(p) - isnan(q) : p < q ? -1 : p > q;
@@ -220,10 +210,12 @@ static trn_status compare(fn_call *call) {
 static trn_status bind_compare(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
   (void)schema;
   *out = fn__type(FN_BOOL);
-  return call->count == 2 && fn__type_same(&call->columns[0].type, &call->columns[1].type) ? TRN_OK : fn__mismatch(call);
+  return call->count == 2 && fn__type_same(&call->columns[0].type, &call->columns[1].type) ? TRN_OK
+                                                                                           : fn__mismatch(call);
 }
 
-#define COMPARE(name, op) {"trn." name, TRN_IMMUTABLE, FN_STRICT, op, bind_compare, compare}
+#define COMPARE(name, op)                                                                                              \
+  { "trn." name, TRN_IMMUTABLE, FN_STRICT, op, bind_compare, compare }
 const fn_scalar fn__conditional_table[] = {
     {"trn.raise_error", TRN_VOLATILE, FN_POSITION, 0, bind_raise, raise_error}, /* volatile: not to be folded away */
     {"trn.greatest", TRN_IMMUTABLE, 0, 1, bind_extreme, extreme},
@@ -231,7 +223,11 @@ const fn_scalar fn__conditional_table[] = {
     {"trn.nanvl", TRN_IMMUTABLE, 0, 0, bind_nanvl, nanvl},
     {"trn.isnan", TRN_IMMUTABLE, FN_NEVER_NULL, 0, bind_is_nan, is_nan},
     {"trn.equal_null_safe", TRN_IMMUTABLE, FN_NEVER_NULL, NULL_SAFE_EQUAL, bind_compare, compare},
-    COMPARE("equal", EQUAL), COMPARE("not_equal", NOT_EQUAL), COMPARE("less", LESS), COMPARE("less_equal", LESS_EQUAL),
-    COMPARE("greater", GREATER), COMPARE("greater_equal", GREATER_EQUAL),
+    COMPARE("equal", EQUAL),
+    COMPARE("not_equal", NOT_EQUAL),
+    COMPARE("less", LESS),
+    COMPARE("less_equal", LESS_EQUAL),
+    COMPARE("greater", GREATER),
+    COMPARE("greater_equal", GREATER_EQUAL),
     {NULL},
 };

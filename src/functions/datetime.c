@@ -11,24 +11,37 @@
 static trn_status call_zone(const fn_call *call, size_t index, fn_zone *zone) {
   fn_text name;
   *zone = (fn_zone){0};
-  if (index >= call->count || !fn__literal_text(call, index, &name) || fn__zone_find(name, zone))
-    return TRN_OK;
+  if (index >= call->count || !fn__literal_text(call, index, &name) || fn__zone_find(name, zone)) return TRN_OK;
   trn_status status = fn__raise(&call->report, "INVALID_TIMEZONE", NULL);
   fn__param(&call->report, "timeZone", name.data, name.size);
   return status;
 }
 
 /* ---- parts ---- */
-enum { YEAR, QUARTER, MONTH, WEEK, DAY, DAYOFWEEK, DAYOFWEEK_ISO, WEEKDAY, DOY, YEAROFWEEK, HOUR, MINUTE, SECOND, NO_FIELD };
-static const char *const FIELDS[] = {"year", "quarter", "month", "week", "day", "dayofweek", "dayofweek_iso",
-                                     "weekday", "doy", "yearofweek", "hour", "minute", "second"};
+enum {
+  YEAR,
+  QUARTER,
+  MONTH,
+  WEEK,
+  DAY,
+  DAYOFWEEK,
+  DAYOFWEEK_ISO,
+  WEEKDAY,
+  DOY,
+  YEAROFWEEK,
+  HOUR,
+  MINUTE,
+  SECOND,
+  NO_FIELD
+};
+static const char *const FIELDS[] = {"year",    "quarter", "month",      "week", "day",    "dayofweek", "dayofweek_iso",
+                                     "weekday", "doy",     "yearofweek", "hour", "minute", "second"};
 
 static int find_field(const fn_call *call, size_t index) {
   fn_text name;
   if (fn__literal_text(call, index, &name))
     for (int i = 0; i < NO_FIELD; i++)
-      if (fn__text_equal(name, FIELDS[i]))
-        return i;
+      if (fn__text_equal(name, FIELDS[i])) return i;
   return NO_FIELD;
 }
 
@@ -58,14 +71,11 @@ static trn_status extract_date(fn_call *call) {
   const fn_column *dates = &call->columns[0];
   int field = find_field(call, 1);
   int32_t *out = call->out.data;
-  if (field >= HOUR)
-    return fn__mismatch(call);
+  if (field >= HOUR) return fn__mismatch(call);
   if (field == YEAR) /* by far the most used: no switch inside */
-    for (int64_t row = 0; row < call->rows; row++)
-      out[row] = (int32_t)fn__date(fn__get_i32(dates, row)).year;
+    for (int64_t row = 0; row < call->rows; row++) out[row] = (int32_t)fn__date(fn__get_i32(dates, row)).year;
   else
-    for (int64_t row = 0; row < call->rows; row++)
-      out[row] = date_part(field, fn__get_i32(dates, row));
+    for (int64_t row = 0; row < call->rows; row++) out[row] = date_part(field, fn__get_i32(dates, row));
   return TRN_OK;
 }
 
@@ -80,13 +90,12 @@ static trn_status extract_timestamp(fn_call *call) {
   fn_zone zone;
   fn_zone_range range = {0};
   trn_status status = field == NO_FIELD ? fn__mismatch(call) : call_zone(call, is_second ? 1 : 2, &zone);
-  if (status != TRN_OK)
-    return status;
-  if (call->columns[0].type.kind == FN_TIMESTAMP_NTZ)
-    zone = (fn_zone){0};
+  if (status != TRN_OK) return status;
+  if (call->columns[0].type.kind == FN_TIMESTAMP_NTZ) zone = (fn_zone){0};
   for (int64_t row = 0; row < call->rows; row++) {
     int64_t local = fn__to_local(&zone, fn__get_i64(&call->columns[0], row), &range);
-    ((int32_t *)call->out.data)[row] = field >= HOUR ? clock_part(field, local) : date_part(field, fn__floor_div(local, FN_DAY));
+    ((int32_t *)call->out.data)[row] =
+        field >= HOUR ? clock_part(field, local) : date_part(field, fn__floor_div(local, FN_DAY));
   }
   return TRN_OK;
 }
@@ -95,10 +104,8 @@ static trn_status extract_second(fn_call *call) {
   fn_zone zone;
   fn_zone_range range = {0};
   trn_status status = call_zone(call, 1, &zone);
-  if (status != TRN_OK)
-    return status;
-  if (call->columns[0].type.kind == FN_TIMESTAMP_NTZ)
-    zone = (fn_zone){0};
+  if (status != TRN_OK) return status;
+  if (call->columns[0].type.kind == FN_TIMESTAMP_NTZ) zone = (fn_zone){0};
   for (int64_t row = 0; row < call->rows; row++)
     fn__store_decimal(call->out.data, row,
                       fn__floor_mod(fn__to_local(&zone, fn__get_i64(&call->columns[0], row), &range), FN_MINUTE));
@@ -108,8 +115,7 @@ static trn_status extract_second(fn_call *call) {
 /* TIME values: nanoseconds of the day. */
 static trn_status extract_time(fn_call *call) {
   int field = find_field(call, 1);
-  if (field < HOUR || field == NO_FIELD)
-    return fn__mismatch(call);
+  if (field < HOUR || field == NO_FIELD) return fn__mismatch(call);
   for (int64_t row = 0; row < call->rows; row++)
     ((int32_t *)call->out.data)[row] = clock_part(field, fn__get_i64(&call->columns[0], row) / 1000);
   return TRN_OK;
@@ -145,10 +151,8 @@ static trn_status timestamp_add(fn_call *call) {
   fn_zone zone;
   fn_zone_range range = {0};
   trn_status status = call_zone(call, 2, &zone);
-  if (status != TRN_OK)
-    return status;
-  if (times->type.kind == FN_TIMESTAMP_NTZ)
-    zone = (fn_zone){0};
+  if (status != TRN_OK) return status;
+  if (times->type.kind == FN_TIMESTAMP_NTZ) zone = (fn_zone){0};
   for (int64_t row = 0; row < call->rows; row++) {
     int64_t us = fn__get_i64(times, row), local = fn__to_local(&zone, us, &range), rest = 0;
     fn_i128 moved;
@@ -166,8 +170,7 @@ static trn_status timestamp_add(fn_call *call) {
     }
     bool good = moved == (int64_t)moved;
     fn_i128 sum = good ? (fn_i128)(moved == local ? us : fn__to_utc(&zone, (int64_t)moved, &range)) + rest : 0;
-    if (!good || sum != (int64_t)sum)
-      return overflow_datetime(call, "add an interval to a timestamp");
+    if (!good || sum != (int64_t)sum) return overflow_datetime(call, "add an interval to a timestamp");
     ((int64_t *)call->out.data)[row] = (int64_t)sum;
   }
   return TRN_OK;
@@ -178,14 +181,11 @@ static trn_status timestamp_diff(fn_call *call) {
   fn_zone zone;
   fn_zone_range range = {0};
   trn_status status = call_zone(call, 2, &zone);
-  if (status != TRN_OK)
-    return status;
+  if (status != TRN_OK) return status;
   for (int64_t row = 0; row < call->rows; row++) {
     int64_t a = fn__get_i64(end, row), b = fn__get_i64(start, row), diff;
-    if (end->type.kind == FN_TIMESTAMP)
-      a = fn__to_local(&zone, a, &range);
-    if (start->type.kind == FN_TIMESTAMP)
-      b = fn__to_local(&zone, b, &range);
+    if (end->type.kind == FN_TIMESTAMP) a = fn__to_local(&zone, a, &range);
+    if (start->type.kind == FN_TIMESTAMP) b = fn__to_local(&zone, b, &range);
     if (__builtin_sub_overflow(a, b, &diff) && !fn__row_is_null(&call->out, row))
       return fn__raise_overflow(&call->report, "long overflow", NULL);
     ((int64_t *)call->out.data)[row] = diff;
@@ -197,8 +197,7 @@ static trn_status months_between(fn_call *call) {
   fn_zone zone;
   fn_zone_range range = {0};
   trn_status status = call_zone(call, 3, &zone);
-  if (status != TRN_OK)
-    return status;
+  if (status != TRN_OK) return status;
   for (int64_t row = 0; row < call->rows; row++) {
     int64_t a = fn__to_local(&zone, fn__get_i64(&call->columns[0], row), &range);
     int64_t b = fn__to_local(&zone, fn__get_i64(&call->columns[1], row), &range);
@@ -219,8 +218,8 @@ static trn_status months_between(fn_call *call) {
 
 /* ---- making and moving dates ---- */
 static trn_status raise_bad_date(const fn_call *call, int64_t year, int64_t month, int64_t day) {
-  static const char *const MONTHS[] = {"JANUARY", "FEBRUARY", "MARCH", "APRIL", "MAY", "JUNE", "JULY",
-                                       "AUGUST", "SEPTEMBER", "OCTOBER", "NOVEMBER", "DECEMBER"};
+  static const char *const MONTHS[] = {"JANUARY", "FEBRUARY", "MARCH",     "APRIL",   "MAY",      "JUNE",
+                                       "JULY",    "AUGUST",   "SEPTEMBER", "OCTOBER", "NOVEMBER", "DECEMBER"};
   char message[128];
   if (month < 1 || month > 12)
     snprintf(message, sizeof message, "Invalid value for MonthOfYear (valid values 1 - 12): %lld", (long long)month);
@@ -230,15 +229,14 @@ static trn_status raise_bad_date(const fn_call *call, int64_t year, int64_t mont
     snprintf(message, sizeof message, "Invalid date 'February 29' as '%lld' is not a leap year", (long long)year);
   else
     snprintf(message, sizeof message, "Invalid date '%s %lld'", MONTHS[month - 1], (long long)day);
-  return fn__raise(&call->report, "DATETIME_FIELD_OUT_OF_BOUNDS.WITHOUT_SUGGESTION", "rangeMessage", message, "ansiConfig",
-                   FN_CONFIG, NULL);
+  return fn__raise(&call->report, "DATETIME_FIELD_OUT_OF_BOUNDS.WITHOUT_SUGGESTION", "rangeMessage", message,
+                   "ansiConfig", FN_CONFIG, NULL);
 }
 
 static trn_status make_date(fn_call *call) {
   for (int64_t row = 0; row < call->rows; row++) {
     int64_t part[3], days = 0;
-    for (int i = 0; i < 3; i++)
-      part[i] = fn__get_i32(&call->columns[i], row);
+    for (int i = 0; i < 3; i++) part[i] = fn__get_i32(&call->columns[i], row);
     bool null = fn__row_is_null(&call->out, row), good = !null && part[1] >= 1 && part[1] <= 12;
     if (good && fn__date_is_valid(part[0], (int)part[1], (int)part[2])) {
       days = fn__days(part[0], (int)part[1], (int)part[2]);
@@ -247,8 +245,7 @@ static trn_status make_date(fn_call *call) {
       good = false;
     }
     if (!good && !null) {
-      if (call->function->flags & FN_POSITION)
-        return raise_bad_date(call, part[0], part[1], part[2]);
+      if (call->function->flags & FN_POSITION) return raise_bad_date(call, part[0], part[1], part[2]);
       fn__set_null(&call->out, row);
     }
     ((int32_t *)call->out.data)[row] = good ? (int32_t)days : 0;
@@ -271,8 +268,7 @@ static int weekday_named(fn_text name) {
   name = fn__trim_all(name);
   for (int i = 0; i < 7; i++) {
     char part[4] = {NAMES[i][0], NAMES[i][1], NAMES[i][2], 0}, two[3] = {NAMES[i][0], NAMES[i][1], 0};
-    if (fn__text_equal(name, NAMES[i]) || fn__text_equal(name, part) || fn__text_equal(name, two))
-      return i + 1;
+    if (fn__text_equal(name, NAMES[i]) || fn__text_equal(name, part) || fn__text_equal(name, two)) return i + 1;
   }
   return 0;
 }
@@ -280,8 +276,7 @@ static int weekday_named(fn_text name) {
 static trn_status next_day(fn_call *call) {
   for (int64_t row = 0; row < call->rows; row++) {
     ((int32_t *)call->out.data)[row] = 0;
-    if (fn__row_is_null(&call->out, row))
-      continue;
+    if (fn__row_is_null(&call->out, row)) continue;
     fn_text name = fn__get_text(&call->columns[1], row);
     int wanted = weekday_named(name);
     if (wanted) {
@@ -299,17 +294,29 @@ static trn_status next_day(fn_call *call) {
 }
 
 /* ---- truncation ---- */
-typedef enum level { NO_LEVEL, US, MS, TO_SECOND, TO_MINUTE, TO_HOUR, TO_DAY, TO_WEEK, TO_MONTH, TO_QUARTER, TO_YEAR } level;
+typedef enum level {
+  NO_LEVEL,
+  US,
+  MS,
+  TO_SECOND,
+  TO_MINUTE,
+  TO_HOUR,
+  TO_DAY,
+  TO_WEEK,
+  TO_MONTH,
+  TO_QUARTER,
+  TO_YEAR
+} level;
 static level level_named(fn_text name) {
   static const struct {
     const char *name;
     uint8_t level;
-  } LEVELS[] = {{"microsecond", US}, {"millisecond", MS}, {"second", TO_SECOND}, {"minute", TO_MINUTE}, {"hour", TO_HOUR},
-                {"day", TO_DAY},     {"dd", TO_DAY},      {"week", TO_WEEK},     {"mon", TO_MONTH},     {"month", TO_MONTH},
-                {"mm", TO_MONTH},    {"quarter", TO_QUARTER}, {"year", TO_YEAR}, {"yyyy", TO_YEAR},     {"yy", TO_YEAR}};
+  } LEVELS[] = {{"microsecond", US}, {"millisecond", MS}, {"second", TO_SECOND}, {"minute", TO_MINUTE},
+                {"hour", TO_HOUR},   {"day", TO_DAY},     {"dd", TO_DAY},        {"week", TO_WEEK},
+                {"mon", TO_MONTH},   {"month", TO_MONTH}, {"mm", TO_MONTH},      {"quarter", TO_QUARTER},
+                {"year", TO_YEAR},   {"yyyy", TO_YEAR},   {"yy", TO_YEAR}};
   for (size_t i = 0; i < sizeof LEVELS / sizeof LEVELS[0]; i++)
-    if (fn__text_equal(name, LEVELS[i].name))
-      return (level)LEVELS[i].level;
+    if (fn__text_equal(name, LEVELS[i].name)) return (level)LEVELS[i].level;
   return NO_LEVEL;
 }
 
@@ -327,8 +334,7 @@ static int64_t truncate_days(int64_t days, level to) {
 static trn_status trunc_date(fn_call *call) {
   for (int64_t row = 0; row < call->rows; row++) {
     ((int32_t *)call->out.data)[row] = 0;
-    if (fn__row_is_null(&call->out, row))
-      continue;
+    if (fn__row_is_null(&call->out, row)) continue;
     level to = level_named(fn__get_text(&call->columns[1], row));
     if (to < TO_WEEK)
       fn__set_null(&call->out, row);
@@ -339,9 +345,9 @@ static trn_status trunc_date(fn_call *call) {
 }
 
 static int64_t truncate_us(int64_t us, level to, const fn_zone *zone, fn_zone_range *range) {
-  static const int64_t UNITS[] = {[US] = 1, [MS] = 1000, [TO_SECOND] = FN_SECOND, [TO_MINUTE] = FN_MINUTE, [TO_HOUR] = FN_HOUR};
-  if (to <= TO_SECOND)
-    return us - fn__floor_mod(us, UNITS[to]);
+  static const int64_t UNITS[] = {
+      [US] = 1, [MS] = 1000, [TO_SECOND] = FN_SECOND, [TO_MINUTE] = FN_MINUTE, [TO_HOUR] = FN_HOUR};
+  if (to <= TO_SECOND) return us - fn__floor_mod(us, UNITS[to]);
   int64_t local = fn__to_local(zone, us, range);
   if (to <= TO_HOUR) /* the same offset on both sides: an hour that happens twice stays the one it is */
     return us - fn__floor_mod(local, UNITS[to]);
@@ -352,15 +358,12 @@ static trn_status trunc_timestamp(fn_call *call) {
   fn_zone zone;
   fn_zone_range range = {0};
   trn_status status = call_zone(call, 2, &zone);
-  if (status != TRN_OK)
-    return status;
-  if (call->columns[1].type.kind == FN_TIMESTAMP_NTZ)
-    zone = (fn_zone){0};
+  if (status != TRN_OK) return status;
+  if (call->columns[1].type.kind == FN_TIMESTAMP_NTZ) zone = (fn_zone){0};
   for (int64_t row = 0; row < call->rows; row++) {
     int64_t *out = (int64_t *)call->out.data + row;
     *out = 0;
-    if (fn__row_is_null(&call->out, row))
-      continue;
+    if (fn__row_is_null(&call->out, row)) continue;
     level to = level_named(fn__get_text(&call->columns[0], row));
     if (to == NO_LEVEL)
       fn__set_null(&call->out, row);
@@ -378,8 +381,7 @@ static trn_status shift_zone(fn_call *call) {
   fn_text known = {NULL, 0};
   for (int64_t row = 0; row < call->rows; row++) {
     ((int64_t *)call->out.data)[row] = 0;
-    if (fn__row_is_null(&call->out, row))
-      continue;
+    if (fn__row_is_null(&call->out, row)) continue;
     fn_text name = fn__get_text(&call->columns[1], row);
     if (!known.data || known.size != name.size || memcmp(known.data, name.data, name.size) != 0) {
       range = (fn_zone_range){0};
@@ -408,7 +410,8 @@ static trn_status from_unix(fn_call *call) {
   int op = call->function->op;
   for (int64_t row = 0; row < call->rows; row++) {
     int64_t us;
-    if (__builtin_mul_overflow(fn__get_integer(&call->columns[0], row), (int64_t)op, &us) && !fn__row_is_null(&call->out, row))
+    if (__builtin_mul_overflow(fn__get_integer(&call->columns[0], row), (int64_t)op, &us) &&
+        !fn__row_is_null(&call->out, row))
       return fn__raise_overflow(&call->report, "long overflow", NULL);
     ((int64_t *)call->out.data)[row] = us;
   }
@@ -416,19 +419,17 @@ static trn_status from_unix(fn_call *call) {
 }
 
 static trn_status unix_date(fn_call *call) {
-  for (int64_t row = 0; row < call->rows; row++)
-    ((int32_t *)call->out.data)[row] = fn__get_i32(&call->columns[0], row);
+  for (int64_t row = 0; row < call->rows; row++) ((int32_t *)call->out.data)[row] = fn__get_i32(&call->columns[0], row);
   return TRN_OK;
 }
 
 /* ---- binding: argument letters, then the result's kind ---- */
-#define BIND(name, letters, result)                                                                            \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                     \
-    (void)schema;                                                                                              \
-    if (!fn__args_are(call, letters))                                                                          \
-      return fn__mismatch(call);                                                                               \
-    *out = result;                                                                                             \
-    return TRN_OK;                                                                                             \
+#define BIND(name, letters, result)                                                                                    \
+  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
+    (void)schema;                                                                                                      \
+    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
+    *out = result;                                                                                                     \
+    return TRN_OK;                                                                                                     \
   }
 BIND(extract_date, "Ds", fn__type(FN_INT32))
 BIND(extract_timestamp, "Ms|s", fn__type(FN_INT32))
@@ -453,7 +454,8 @@ BIND(from_unix, "n", fn__type(FN_TIMESTAMP))
 BIND(unix_date, "D", fn__type(FN_INT32))
 BIND(from_unix_date, "i", fn__type(FN_DATE))
 
-#define STRICT(name, flags, op, bind, kernel) {"trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel}
+#define STRICT(name, flags, op, bind, kernel)                                                                          \
+  { "trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel }
 const fn_scalar fn__datetime_table[] = {
     STRICT("extract_date", 0, 0, bind_extract_date, extract_date),
     STRICT("extract_timestamp", 0, 0, bind_extract_timestamp, extract_timestamp),

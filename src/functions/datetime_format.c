@@ -20,8 +20,9 @@ static trn_status raise_pattern(const fn_call *call, fn_text pattern) {
   quoted[0] = '\'';
   memcpy(quoted + 1, pattern.data, size);
   quoted[size + 1] = '\'';
-  trn_status status = fn__raise(&call->report, "INCONSISTENT_BEHAVIOR_CROSS_VERSION.DATETIME_PATTERN_RECOGNITION", "config",
-                                "\"spark.sql.legacy.timeParserPolicy\"", "docroot", "https://spark.apache.org/docs/latest", NULL);
+  trn_status status =
+      fn__raise(&call->report, "INCONSISTENT_BEHAVIOR_CROSS_VERSION.DATETIME_PATTERN_RECOGNITION", "config",
+                "\"spark.sql.legacy.timeParserPolicy\"", "docroot", "https://spark.apache.org/docs/latest", NULL);
   fn__param(&call->report, "pattern", quoted, size + 2);
   return status;
 }
@@ -29,8 +30,7 @@ static trn_status raise_pattern(const fn_call *call, fn_text pattern) {
 static trn_status use_pattern(const fn_call *call, setup *s, fn_text pattern) {
   if (s->compiled.data && s->compiled.size == pattern.size && memcmp(s->compiled.data, pattern.data, pattern.size) == 0)
     return TRN_OK;
-  if (!fn__pattern_compile(pattern, &s->pattern))
-    return raise_pattern(call, pattern);
+  if (!fn__pattern_compile(pattern, &s->pattern)) return raise_pattern(call, pattern);
   s->compiled = pattern;
   return TRN_OK;
 }
@@ -49,8 +49,7 @@ static trn_status format(fn_call *call) {
   setup s = {0};
   bool is_seconds = call->function->op;
   trn_status status = use_zone(call, &s, 2);
-  if (call->columns[0].type.kind == FN_TIMESTAMP_NTZ)
-    s.zone = (fn_zone){0};
+  if (call->columns[0].type.kind == FN_TIMESTAMP_NTZ) s.zone = (fn_zone){0};
   for (int64_t row = 0; row < call->rows && status == TRN_OK; row++) {
     if (fn__row_is_null(&call->out, row)) {
       fn__push_end(&call->out, 0);
@@ -74,7 +73,8 @@ static trn_status raise_parse(const fn_call *call, fn_text text, const fn_patter
   if (result->is_bad_date || text.size == 0)
     snprintf(message, sizeof message, "Text '%.*s' could not be parsed", size, text.data);
   else if (result->error_index == text.size || result->error_index == 0 || text.size < result->error_index)
-    snprintf(message, sizeof message, "Text '%.*s' could not be parsed at index %zu", size, text.data, result->error_index);
+    snprintf(message, sizeof message, "Text '%.*s' could not be parsed at index %zu", size, text.data,
+             result->error_index);
   else
     snprintf(message, sizeof message, "Text '%.*s' could not be parsed%s at index %zu", size, text.data,
              ", unparsed text found", result->error_index);
@@ -92,18 +92,16 @@ static trn_status parse(fn_call *call) {
     fn_pattern_result result;
     int64_t value = 0;
     bool null = fn__row_is_null(&call->out, row), good = false;
-    if (!null)
-      status = use_pattern(call, &s, fn__get_text(&call->columns[1], row));
+    if (!null) status = use_pattern(call, &s, fn__get_text(&call->columns[1], row));
     if (!null && status == TRN_OK) {
       fn_text text = fn__get_text(&call->columns[0], row);
       good = fn__pattern_parse(&s.pattern, text, &result);
-      if (!good && raises)
-        status = raise_parse(call, text, &result, op == TO_DATE);
+      if (!good && raises) status = raise_parse(call, text, &result, op == TO_DATE);
     }
     if (good) {
       fn_zone own = result.has_zone ? result.zone : (fn_zone){NULL, result.offset};
       fn_zone_range range = {0};
-      value = op == TO_NTZ || op == TO_DATE                  ? result.local_us
+      value = op == TO_NTZ || op == TO_DATE          ? result.local_us
               : result.has_offset || result.has_zone ? fn__to_utc(&own, result.local_us, &range)
                                                      : fn__to_utc(&s.zone, result.local_us, &s.range);
     } else if (!null) {
@@ -117,13 +115,12 @@ static trn_status parse(fn_call *call) {
   return status;
 }
 
-#define BIND(name, letters, result)                                                                            \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                     \
-    (void)schema;                                                                                              \
-    if (!fn__args_are(call, letters))                                                                          \
-      return fn__mismatch(call);                                                                               \
-    *out = result;                                                                                             \
-    return TRN_OK;                                                                                             \
+#define BIND(name, letters, result)                                                                                    \
+  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
+    (void)schema;                                                                                                      \
+    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
+    *out = result;                                                                                                     \
+    return TRN_OK;                                                                                                     \
   }
 BIND(format, "Ms|s", fn__type(FN_STRING))
 BIND(from_unix, "ls|s", fn__type(FN_STRING))
@@ -132,9 +129,10 @@ BIND(date, "ss", fn__type(FN_DATE))
 BIND(ntz, "ss", fn__type(FN_TIMESTAMP_NTZ))
 BIND(unix, "ss|s", fn__type(FN_INT64))
 
-#define PARSE(name, op, bind)                                                                                  \
-  {"trn." name, TRN_IMMUTABLE, FN_STRICT | FN_POSITION, op, bind, parse},                                      \
-  {"trn." name "_try", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, op, bind, parse}
+#define PARSE(name, op, bind)                                                                                          \
+  {"trn." name, TRN_IMMUTABLE, FN_STRICT | FN_POSITION, op, bind, parse}, {                                            \
+    "trn." name "_try", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, op, bind, parse                                        \
+  }
 const fn_scalar fn__datetime_format_table[] = {
     {"trn.date_format", TRN_IMMUTABLE, FN_STRICT, 0, bind_format, format},
     {"trn.from_unixtime", TRN_IMMUTABLE, FN_STRICT, 1, bind_from_unix, format},

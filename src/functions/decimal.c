@@ -6,13 +6,45 @@
 #include <string.h>
 
 #define E19 ((fn_u128)10000000000000000000u)
-const fn_u128 fn__pow10[FN_DIGITS_MAX + 1] = {
-    1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000, 10000000000, 100000000000, 1000000000000,
-    10000000000000, 100000000000000, 1000000000000000, 10000000000000000, 100000000000000000, 1000000000000000000, E19,
-    E19 * 10, E19 * 100, E19 * 1000, E19 * 10000, E19 * 100000, E19 * 1000000, E19 * 10000000, E19 * 100000000,
-    E19 * 1000000000, E19 * 10000000000, E19 * 100000000000, E19 * 1000000000000, E19 * 10000000000000,
-    E19 * 100000000000000, E19 * 1000000000000000, E19 * 10000000000000000, E19 * 100000000000000000,
-    E19 * 1000000000000000000, E19 *E19};
+const fn_u128 fn__pow10[FN_DIGITS_MAX + 1] = {1,
+                                              10,
+                                              100,
+                                              1000,
+                                              10000,
+                                              100000,
+                                              1000000,
+                                              10000000,
+                                              100000000,
+                                              1000000000,
+                                              10000000000,
+                                              100000000000,
+                                              1000000000000,
+                                              10000000000000,
+                                              100000000000000,
+                                              1000000000000000,
+                                              10000000000000000,
+                                              100000000000000000,
+                                              1000000000000000000,
+                                              E19,
+                                              E19 * 10,
+                                              E19 * 100,
+                                              E19 * 1000,
+                                              E19 * 10000,
+                                              E19 * 100000,
+                                              E19 * 1000000,
+                                              E19 * 10000000,
+                                              E19 * 100000000,
+                                              E19 * 1000000000,
+                                              E19 * 10000000000,
+                                              E19 * 100000000000,
+                                              E19 * 1000000000000,
+                                              E19 * 10000000000000,
+                                              E19 * 100000000000000,
+                                              E19 * 1000000000000000,
+                                              E19 * 10000000000000000,
+                                              E19 * 100000000000000000,
+                                              E19 * 1000000000000000000,
+                                              E19 *E19};
 
 fn_u256 fn__mul256(fn_u128 a, fn_u128 b) {
   uint64_t a0 = (uint64_t)a, a1 = (uint64_t)(a >> 64), b0 = (uint64_t)b, b1 = (uint64_t)(b >> 64);
@@ -34,8 +66,12 @@ fn_u256 fn__add256(fn_u256 a, fn_u256 b) {
   return sum;
 }
 
-static bool less256(fn_u256 a, fn_u256 b) { return a.high != b.high ? a.high < b.high : a.low < b.low; }
-static fn_u256 sub256(fn_u256 a, fn_u256 b) { return (fn_u256){a.low - b.low, a.high - b.high - (a.low < b.low)}; }
+static bool less256(fn_u256 a, fn_u256 b) {
+  return a.high != b.high ? a.high < b.high : a.low < b.low;
+}
+static fn_u256 sub256(fn_u256 a, fn_u256 b) {
+  return (fn_u256){a.low - b.low, a.high - b.high - (a.low < b.low)};
+}
 
 /* (high:low) / divisor where high < divisor: bit by bit is 128 steps, too slow for a column; by 64-bit digits (Knuth's
  * algorithm D with two divisor digits) it is two. */
@@ -60,8 +96,7 @@ static fn_u128 div_narrow(fn_u128 high, fn_u128 low, fn_u128 divisor, fn_u128 *r
     while ((q >> 64) || (fn_u128)(uint64_t)q * d0 > ((r << 64) | next)) {
       q--;
       r += d1;
-      if (r >> 64)
-        break;
+      if (r >> 64) break;
     }
     digits[i] = (uint64_t)q;
     h = ((h << 64) | next) - (fn_u128)(uint64_t)q * d; /* modulo 2^128: the true value is below d */
@@ -88,19 +123,15 @@ fn_u256 fn__round256(fn_u256 value, int digits) {
     value = fn__div256(value, fn__pow10[step], &rest);
     digits -= step;
   }
-  if (digits <= 0)
-    return value;
+  if (digits <= 0) return value;
   value = fn__div256(value, fn__pow10[digits], &rest);
-  if (rest >= fn__pow10[digits] / 2)
-    value = fn__add256(value, (fn_u256){1, 0});
+  if (rest >= fn__pow10[digits] / 2) value = fn__add256(value, (fn_u256){1, 0});
   return value;
 }
 
 fn_i128 fn__round_down_digits(fn_i128 value, int digits) {
-  if (digits <= 0)
-    return value;
-  if (digits > FN_DIGITS_MAX)
-    return 0;
+  if (digits <= 0) return value;
+  if (digits > FN_DIGITS_MAX) return 0;
   fn_u128 size = fn__abs128(value), unit = fn__pow10[digits], quotient;
   if ((size >> 64) == 0 && (unit >> 64) == 0) {
     uint64_t q = (uint64_t)size / (uint64_t)unit;
@@ -119,8 +150,7 @@ bool fn__rescale(fn_i128 value, int from_scale, int to_scale, int precision, fn_
       *out = 0;
       return value == 0;
     }
-    if (fn__abs128(value) >= fn__pow10[precision - digits])
-      return false;
+    if (fn__abs128(value) >= fn__pow10[precision - digits]) return false;
     *out = value * (fn_i128)fn__pow10[digits];
     return true;
   }
@@ -130,15 +160,18 @@ bool fn__rescale(fn_i128 value, int from_scale, int to_scale, int precision, fn_
 
 /* ---- result types ---- */
 fn_type fn__adjust_decimal(int precision, int scale) {
-  if (precision <= FN_DIGITS_MAX)
-    return fn__type_decimal(precision, scale);
+  if (precision <= FN_DIGITS_MAX) return fn__type_decimal(precision, scale);
   int whole = precision - scale, least = scale < 6 ? scale : 6;
   int adjusted = FN_DIGITS_MAX - whole > least ? FN_DIGITS_MAX - whole : least;
   return fn__type_decimal(FN_DIGITS_MAX, adjusted);
 }
 
-static int max_of(int a, int b) { return a > b ? a : b; }
-static int min_of(int a, int b) { return a < b ? a : b; }
+static int max_of(int a, int b) {
+  return a > b ? a : b;
+}
+static int min_of(int a, int b) {
+  return a < b ? a : b;
+}
 
 fn_type fn__decimal_add_type(const fn_type *a, const fn_type *b) {
   int scale = max_of(a->scale, b->scale);
@@ -173,8 +206,7 @@ bool fn__decimal_divide(fn_i128 a, int a_scale, fn_i128 b, int b_scale, int scal
       return false; /* the quotient has more than 38 digits: the divisor has no more than 38 */
   }
   fn_u256 quotient = fn__div256(value, divisor, &rest);
-  if (quotient.high != 0 || quotient.low >= fn__pow10[FN_DIGITS_MAX])
-    return false;
+  if (quotient.high != 0 || quotient.low >= fn__pow10[FN_DIGITS_MAX]) return false;
   bool up = rest >= divisor - rest;
   int k = 39 - scale;
   if (!up && k > 0 && k <= FN_DIGITS_MAX && divisor >= fn__pow10[k]) {
@@ -199,8 +231,7 @@ bool fn__decimal_quotient(fn_i128 a, int a_scale, fn_i128 b, int b_scale, fn_i12
     fits = whole.high == 0 && q < fn__pow10[FN_DIGITS_MAX];
   } else { /* y >= 2^128 means that b was scaled up and a was not: x is below 10^38, below y */
     r = x.low;
-    if (!less256(x, y))
-      r = sub256(x, y).low, q = 1;
+    if (!less256(x, y)) r = sub256(x, y).low, q = 1;
   }
   *quotient = (a < 0) != (b < 0) ? (fn_i128)-q : (fn_i128)q;
   *remainder = a < 0 ? (fn_i128)-r : (fn_i128)r;
@@ -214,24 +245,20 @@ static size_t print_digits(fn_u128 size, char *out) {
   while (size >> 64) {
     fn_u128 quotient = size / E19;
     uint64_t part = (uint64_t)(size - quotient * E19);
-    for (int i = 0; i < 19; i++, part /= 10)
-      reversed[count++] = (char)('0' + part % 10);
+    for (int i = 0; i < 19; i++, part /= 10) reversed[count++] = (char)('0' + part % 10);
     size = quotient;
   }
   uint64_t part = (uint64_t)size;
-  do
-    reversed[count++] = (char)('0' + part % 10);
+  do reversed[count++] = (char)('0' + part % 10);
   while (part /= 10);
-  for (size_t i = 0; i < count; i++)
-    out[i] = reversed[count - 1 - i];
+  for (size_t i = 0; i < count; i++) out[i] = reversed[count - 1 - i];
   return count;
 }
 
 size_t fn__decimal_print(fn_i128 value, int scale, char *out) {
   char digits[FN_DECIMAL_TEXT_MAX];
   size_t count = print_digits(fn__abs128(value), digits), used = 0;
-  if (value < 0)
-    out[used++] = '-';
+  if (value < 0) out[used++] = '-';
   if (scale <= 0) {
     memcpy(out + used, digits, count);
     return used + count;
@@ -255,10 +282,8 @@ size_t fn__decimal_print_scientific(fn_i128 value, int scale, char *out) {
   char digits[FN_DECIMAL_TEXT_MAX];
   size_t count = print_digits(fn__abs128(value), digits), used = 0;
   int exponent = (int)count - 1 - scale;
-  if (exponent >= -6)
-    return fn__decimal_print(value, scale, out);
-  if (value < 0)
-    out[used++] = '-';
+  if (exponent >= -6) return fn__decimal_print(value, scale, out);
+  if (value < 0) out[used++] = '-';
   out[used++] = digits[0];
   if (count > 1) {
     out[used++] = '.';
@@ -287,8 +312,7 @@ fn_parse fn__decimal_parse(const char *text, size_t size, int precision, int sca
   size_t at = 0;
   bool negative = false, has_digits = false, point = false, rounded_up = false;
   int64_t exponent = 0, fraction = 0; /* the value is digits * 10^(exponent - fraction) */
-  if (at < size && (text[at] == '+' || text[at] == '-'))
-    negative = text[at++] == '-';
+  if (at < size && (text[at] == '+' || text[at] == '-')) negative = text[at++] == '-';
   size_t first = at;
   for (; at < size && ((text[at] >= '0' && text[at] <= '9') || (text[at] == '.' && !point)); at++) {
     if (text[at] == '.') {
@@ -299,60 +323,49 @@ fn_parse fn__decimal_parse(const char *text, size_t size, int precision, int sca
     fraction += point;
   }
   size_t end = at;
-  if (!has_digits)
-    return FN_PARSE_BAD;
+  if (!has_digits) return FN_PARSE_BAD;
   if (at < size && (text[at] == 'e' || text[at] == 'E')) {
     bool down = false, any = false;
     at++;
-    if (at < size && (text[at] == '+' || text[at] == '-'))
-      down = text[at++] == '-';
+    if (at < size && (text[at] == '+' || text[at] == '-')) down = text[at++] == '-';
     for (; at < size && text[at] >= '0' && text[at] <= '9'; at++) {
       any = true;
       exponent = exponent > 100000000000 ? exponent : exponent * 10 + (text[at] - '0');
     }
-    if (!any || exponent > INT32_MAX)
-      return FN_PARSE_BAD;
+    if (!any || exponent > INT32_MAX) return FN_PARSE_BAD;
     exponent = down ? -exponent : exponent;
   }
-  if (at != size)
-    return FN_PARSE_BAD;
+  if (at != size) return FN_PARSE_BAD;
   /* Digits that count: those before the target scale's last place; the next decides the rounding. */
   int64_t keep = (int64_t)scale + exponent - fraction; /* zeros to append (> 0) or digits to drop (< 0) */
   int64_t total = 0, seen = 0;
-  for (size_t i = first; i < end; i++)
-    total += text[i] != '.';
+  for (size_t i = first; i < end; i++) total += text[i] != '.';
   fn_u128 value = 0;
   for (size_t i = first; i < end; i++) {
-    if (text[i] == '.')
-      continue;
+    if (text[i] == '.') continue;
     int64_t left = total - seen + keep; /* how many places this digit is above the last kept one, from 1 */
     seen++;
     if (left <= 0) {
       rounded_up = left == 0 && text[i] >= '5';
-      if (left == 0 || keep + total <= 0)
-        break;
+      if (left == 0 || keep + total <= 0) break;
       continue;
     }
-    if (value >= fn__pow10[FN_DIGITS_MAX - 1])
-      return FN_PARSE_RANGE;
+    if (value >= fn__pow10[FN_DIGITS_MAX - 1]) return FN_PARSE_RANGE;
     value = value * 10 + (fn_u128)(text[i] - '0');
   }
   for (; keep > 0 && value != 0; keep--) {
-    if (value >= fn__pow10[FN_DIGITS_MAX - 1])
-      return FN_PARSE_RANGE;
+    if (value >= fn__pow10[FN_DIGITS_MAX - 1]) return FN_PARSE_RANGE;
     value *= 10;
   }
   value += rounded_up;
-  if (value >= fn__pow10[precision])
-    return FN_PARSE_RANGE;
+  if (value >= fn__pow10[precision]) return FN_PARSE_RANGE;
   *out = negative ? -(fn_i128)value : (fn_i128)value;
   return FN_PARSE_OK;
 }
 
 fn_parse fn__decimal_from_double(double value, bool is_float, int precision, int scale, fn_i128 *out) {
   char text[FN_DOUBLE_TEXT_MAX];
-  if (!isfinite(value))
-    return FN_PARSE_BAD;
+  if (!isfinite(value)) return FN_PARSE_BAD;
   size_t size = is_float ? fn__float_print((float)value, text) : fn__double_print(value, text);
   return fn__decimal_parse(text, size, precision, scale, out);
 }

@@ -2,10 +2,10 @@
  * bits do. */
 #ifndef TRN_FUNCTIONS_DECIMAL_H
 #define TRN_FUNCTIONS_DECIMAL_H
+#include "functions/array.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "functions/array.h"
 
 __extension__ typedef __int128 fn_i128;
 __extension__ typedef unsigned __int128 fn_u128;
@@ -31,8 +31,12 @@ static inline void fn__store_decimal(void *data, int64_t index, fn_i128 value) {
 static inline fn_i128 fn__get_decimal(const fn_column *column, int64_t row) {
   return fn__load_decimal(column->data, row * column->step);
 }
-static inline fn_u128 fn__abs128(fn_i128 value) { return value < 0 ? -(fn_u128)value : (fn_u128)value; }
-static inline bool fn__fits(fn_i128 value, int precision) { return fn__abs128(value) < fn__pow10[precision]; }
+static inline fn_u128 fn__abs128(fn_i128 value) {
+  return value < 0 ? -(fn_u128)value : (fn_u128)value;
+}
+static inline bool fn__fits(fn_i128 value, int precision) {
+  return fn__abs128(value) < fn__pow10[precision];
+}
 
 fn_u256 fn__mul256(fn_u128 a, fn_u128 b);
 bool fn__mul256_by(fn_u256 *value, fn_u128 factor); /* false: beyond 256 bits */
@@ -53,7 +57,8 @@ fn_type fn__decimal_multiply_type(const fn_type *a, const fn_type *b);
 fn_type fn__decimal_divide_type(const fn_type *a, const fn_type *b);
 fn_type fn__decimal_remainder_type(const fn_type *a, const fn_type *b);
 
-/* a / b in scale `scale` as Spark divides (39 digits after the point, HALF_UP, then HALF_UP again). False: beyond 38. */
+/* a / b in scale `scale` as Spark divides (39 digits after the point, HALF_UP, then HALF_UP again). False: beyond 38.
+ */
 bool fn__decimal_divide(fn_i128 a, int a_scale, fn_i128 b, int b_scale, int scale, fn_i128 *out);
 /* Whole numbers: a / b truncated, and a % b, at the larger scale of the two. False: the
  * quotient has more than 38 digits. */

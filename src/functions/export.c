@@ -5,4 +5,6 @@ struct trn_function_library;
 const struct trn_function_library *fn__library(void);
 TRN_API const struct trn_function_library *trn_function_library(void);
 
-const struct trn_function_library *trn_function_library(void) { return fn__library(); }
+const struct trn_function_library *trn_function_library(void) {
+  return fn__library();
+}

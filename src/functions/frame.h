@@ -1,6 +1,6 @@
-/* What every scalar function goes through: arguments become columns, nulls and scalars are handled by flags, errors have
- * one way out. A function is a row of its file's table: name, volatility, bind rule, kernel, flags, and a number that
- * tells a family's members apart. */
+/* What every scalar function goes through: arguments become columns, nulls and scalars are handled by flags, errors
+ * have one way out. A function is a row of its file's table: name, volatility, bind rule, kernel, flags, and a number
+ * that tells a family's members apart. */
 #ifndef TRN_FUNCTIONS_FRAME_H
 #define TRN_FUNCTIONS_FRAME_H
 #include "functions/array.h"
@@ -24,7 +24,8 @@ typedef struct fn_scalar {
 } fn_scalar;
 
 /* flags */
-#define FN_STRICT 1u   /* a null argument gives null: validity is done before the kernel; the kernel may skip such rows */
+#define FN_STRICT 1u /* a null argument gives null: validity is done before the kernel; the kernel may skip such rows  \
+                      */
 #define FN_POSITION 2u /* the last argument is the error position; not among call->columns */
 #define FN_NULLABLE 4u /* null can come out of arguments that are not */
 #define FN_NEVER_NULL 8u
@@ -64,9 +65,9 @@ trn_status fn__bind_string(fn_call *call, fn_type *out, struct ArrowSchema *sche
 trn_status fn__bind_binary(fn_call *call, fn_type *out, struct ArrowSchema *schema);
 trn_status fn__bind_date(fn_call *call, fn_type *out, struct ArrowSchema *schema);
 trn_status fn__bind_first(fn_call *call, fn_type *out, struct ArrowSchema *schema); /* the first argument's type */
-/* Checks argument kinds by letters: b bool, i int32, l int64, n any integer, g float64, f any float, d decimal, s string,
- * z binary, t string or binary, D date, T timestamp, N timestamp_ntz, M either, L list, Y year-month, I day-time, * anything; a '|' makes
- * the rest optional. */
+/* Checks argument kinds by letters: b bool, i int32, l int64, n any integer, g float64, f any float, d decimal, s
+ * string, z binary, t string or binary, D date, T timestamp, N timestamp_ntz, M either, L list, Y year-month, I
+ * day-time, * anything; a '|' makes the rest optional. */
 bool fn__args_are(const fn_call *call, const char *letters);
 
 /* The value of a literal string argument; false when it is null or none. */
@@ -79,8 +80,8 @@ trn_status fn__evaluate(const struct trn_scalar_function *function, const trn_fu
                         int64_t rows, struct ArrowArray *out, trn_function_error *error);
 
 /* The files' tables, ended by a row without a name. */
-extern const fn_scalar fn__arithmetic_table[], fn__rounding_table[], fn__cast_table[], fn__datetime_table[], fn__datetime_format_table[], fn__interval_table[],
-    fn__string_table[], fn__string_more_table[], fn__math_table[], fn__hash_table[], fn__conditional_table[],
-    fn__nested_table[], fn__nested_make_table[], fn__regex_table[];
+extern const fn_scalar fn__arithmetic_table[], fn__rounding_table[], fn__cast_table[], fn__datetime_table[],
+    fn__datetime_format_table[], fn__interval_table[], fn__string_table[], fn__string_more_table[], fn__math_table[],
+    fn__hash_table[], fn__conditional_table[], fn__nested_table[], fn__nested_make_table[], fn__regex_table[];
 const trn_function_library *fn__library(void);
 #endif

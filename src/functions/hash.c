@@ -6,7 +6,9 @@
 #include <string.h>
 
 /* ---- murmur3, 32 bits; Spark mixes the last bytes of a text one by one ---- */
-static uint32_t rotate32(uint32_t x, int bits) { return x << bits | x >> (32 - bits); }
+static uint32_t rotate32(uint32_t x, int bits) {
+  return x << bits | x >> (32 - bits);
+}
 static uint32_t mix(uint32_t hash, uint32_t k) {
   hash ^= rotate32(k * 0xcc9e2d51u, 15) * 0x1b873593u;
   return rotate32(hash, 13) * 5 + 0xe6546b64u;
@@ -17,7 +19,9 @@ static uint32_t finish(uint32_t hash, uint32_t size) {
   hash = (hash ^ hash >> 13) * 0xc2b2ae35u;
   return hash ^ hash >> 16;
 }
-static uint64_t murmur_int(uint64_t seed, uint32_t value) { return finish(mix((uint32_t)seed, value), 4); }
+static uint64_t murmur_int(uint64_t seed, uint32_t value) {
+  return finish(mix((uint32_t)seed, value), 4);
+}
 static uint64_t murmur_long(uint64_t seed, uint64_t value) {
   return finish(mix(mix((uint32_t)seed, (uint32_t)value), (uint32_t)(value >> 32)), 8);
 }
@@ -28,8 +32,7 @@ static uint64_t murmur_bytes(uint64_t seed, const char *data, size_t size) {
     memcpy(&word, data + at, 4);
     hash = mix(hash, word);
   }
-  for (; at < size; at++)
-    hash = mix(hash, (uint32_t)(int32_t)(signed char)data[at]);
+  for (; at < size; at++) hash = mix(hash, (uint32_t)(int32_t)(signed char)data[at]);
   return finish(hash, (uint32_t)size);
 }
 
@@ -39,16 +42,26 @@ static uint64_t murmur_bytes(uint64_t seed, const char *data, size_t size) {
 #define P3 0x165667B19E3779F9u
 #define P4 0x85EBCA77C2B2AE63u
 #define P5 0x27D4EB2F165667C5u
-static uint64_t rotate64(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
+static uint64_t rotate64(uint64_t x, int bits) {
+  return x << bits | x >> (64 - bits);
+}
 static uint64_t avalanche(uint64_t hash) {
   hash = (hash ^ hash >> 33) * P2;
   hash = (hash ^ hash >> 29) * P3;
   return hash ^ hash >> 32;
 }
-static uint64_t xx_word(uint64_t hash, uint64_t word) { return rotate64(hash ^ rotate64(word * P2, 31) * P1, 27) * P1 + P4; }
-static uint64_t xx_half(uint64_t hash, uint32_t word) { return rotate64(hash ^ word * P1, 23) * P2 + P3; }
-static uint64_t xx_int(uint64_t seed, uint32_t value) { return avalanche(xx_half(seed + P5 + 4, value)); }
-static uint64_t xx_long(uint64_t seed, uint64_t value) { return avalanche(xx_word(seed + P5 + 8, value)); }
+static uint64_t xx_word(uint64_t hash, uint64_t word) {
+  return rotate64(hash ^ rotate64(word * P2, 31) * P1, 27) * P1 + P4;
+}
+static uint64_t xx_half(uint64_t hash, uint32_t word) {
+  return rotate64(hash ^ word * P1, 23) * P2 + P3;
+}
+static uint64_t xx_int(uint64_t seed, uint32_t value) {
+  return avalanche(xx_half(seed + P5 + 4, value));
+}
+static uint64_t xx_long(uint64_t seed, uint64_t value) {
+  return avalanche(xx_word(seed + P5 + 8, value));
+}
 static uint64_t load64(const char *data) {
   uint64_t word;
   memcpy(&word, data, 8);
@@ -60,23 +73,19 @@ static uint64_t xx_bytes(uint64_t seed, const char *data, size_t size) {
   if (size >= 32) {
     uint64_t v[4] = {seed + P1 + P2, seed + P2, seed, seed - P1};
     for (; at + 32 <= size; at += 32)
-      for (int i = 0; i < 4; i++)
-        v[i] = rotate64(v[i] + load64(data + at + i * 8) * P2, 31) * P1;
+      for (int i = 0; i < 4; i++) v[i] = rotate64(v[i] + load64(data + at + i * 8) * P2, 31) * P1;
     hash = rotate64(v[0], 1) + rotate64(v[1], 7) + rotate64(v[2], 12) + rotate64(v[3], 18);
-    for (int i = 0; i < 4; i++)
-      hash = (hash ^ rotate64(v[i] * P2, 31) * P1) * P1 + P4;
+    for (int i = 0; i < 4; i++) hash = (hash ^ rotate64(v[i] * P2, 31) * P1) * P1 + P4;
   }
   hash += size;
-  for (; at + 8 <= size; at += 8)
-    hash = xx_word(hash, load64(data + at));
+  for (; at + 8 <= size; at += 8) hash = xx_word(hash, load64(data + at));
   if (at + 4 <= size) {
     uint32_t word;
     memcpy(&word, data + at, 4);
     hash = xx_half(hash, word);
     at += 4;
   }
-  for (; at < size; at++)
-    hash = rotate64(hash ^ (unsigned char)data[at] * P5, 11) * P1;
+  for (; at < size; at++) hash = rotate64(hash ^ (unsigned char)data[at] * P5, 11) * P1;
   return avalanche(hash);
 }
 
@@ -90,11 +99,9 @@ static const hasher HASHERS[] = {{murmur_int, murmur_long, murmur_bytes}, {xx_in
 /* BigInteger.toByteArray: big endian, the fewest bytes that keep the sign. */
 static size_t integer_bytes(fn_i128 value, char out[16]) {
   size_t size = 16;
-  for (int i = 0; i < 16; i++)
-    out[i] = (char)(uint8_t)((fn_u128)value >> (120 - 8 * i));
+  for (int i = 0; i < 16; i++) out[i] = (char)(uint8_t)((fn_u128)value >> (120 - 8 * i));
   char *at = out;
-  while (size > 1 && ((at[0] == 0 && !(at[1] & 0x80)) || (at[0] == (char)0xff && (at[1] & 0x80))))
-    at++, size--;
+  while (size > 1 && ((at[0] == 0 && !(at[1] & 0x80)) || (at[0] == (char)0xff && (at[1] & 0x80)))) at++, size--;
   memmove(out, at, size);
   return size;
 }
@@ -115,8 +122,7 @@ static uint64_t hash_float(const hasher *h, uint64_t seed, float value) {
 
 static uint64_t hash_value(const hasher *h, uint64_t seed, const fn_column *column, int64_t row, int depth) {
   fn_column child;
-  if (fn__is_null(column, row) || depth > FN_NESTING_MAX)
-    return seed;
+  if (fn__is_null(column, row) || depth > FN_NESTING_MAX) return seed;
   switch (column->type.kind) {
   case FN_BOOL: return h->of_int(seed, fn__get_bool(column, row));
   case FN_INT8:
@@ -129,7 +135,8 @@ static uint64_t hash_value(const hasher *h, uint64_t seed, const fn_column *colu
   case FN_DECIMAL: {
     char bytes[16];
     fn_i128 value = fn__get_decimal(column, row);
-    return column->type.precision <= 18 ? h->of_long(seed, (uint64_t)(fn_u128)value) : h->of_bytes(seed, bytes, integer_bytes(value, bytes));
+    return column->type.precision <= 18 ? h->of_long(seed, (uint64_t)(fn_u128)value)
+                                        : h->of_bytes(seed, bytes, integer_bytes(value, bytes));
   }
   case FN_STRING:
   case FN_BINARY: {
@@ -162,8 +169,7 @@ static trn_status hash(fn_call *call) {
   bool wide = call->function->op;
   for (int64_t row = 0; row < call->rows; row++) {
     uint64_t value = 42;
-    for (size_t i = 0; i < call->count; i++)
-      value = hash_value(&HASHERS[wide], value, &call->columns[i], row, 0);
+    for (size_t i = 0; i < call->count; i++) value = hash_value(&HASHERS[wide], value, &call->columns[i], row, 0);
     if (wide)
       ((int64_t *)call->out.data)[row] = (int64_t)value;
     else
@@ -206,13 +212,12 @@ static trn_status digest(fn_call *call) {
   return TRN_OK;
 }
 
-#define BIND(name, letters, result)                                                                            \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                     \
-    (void)schema;                                                                                              \
-    if (!fn__args_are(call, letters))                                                                          \
-      return fn__mismatch(call);                                                                               \
-    *out = result;                                                                                             \
-    return TRN_OK;                                                                                             \
+#define BIND(name, letters, result)                                                                                    \
+  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
+    (void)schema;                                                                                                      \
+    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
+    *out = result;                                                                                                     \
+    return TRN_OK;                                                                                                     \
   }
 BIND(digest, "t", fn__type(FN_STRING))
 BIND(sha2, "ti", fn__type(FN_STRING))

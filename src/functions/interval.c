@@ -5,8 +5,7 @@
 #include <string.h>
 
 static trn_status raise_interval(const fn_call *call, const char *hint) {
-  if (hint)
-    return fn__raise(&call->report, "INTERVAL_ARITHMETIC_OVERFLOW.WITH_SUGGESTION", "functionName", hint, NULL);
+  if (hint) return fn__raise(&call->report, "INTERVAL_ARITHMETIC_OVERFLOW.WITH_SUGGESTION", "functionName", hint, NULL);
   return fn__raise(&call->report, "INTERVAL_ARITHMETIC_OVERFLOW.WITHOUT_SUGGESTION", NULL);
 }
 
@@ -33,9 +32,11 @@ static bool put(fn_builder *out, int64_t row, fn_i128 value) {
 }
 
 static bool add_calendars(calendar a, calendar b, int op, calendar *out) {
-  bool bad = op == SUBTRACT ? __builtin_sub_overflow(a.months, b.months, &out->months) | __builtin_sub_overflow(a.days, b.days, &out->days) |
+  bool bad = op == SUBTRACT ? __builtin_sub_overflow(a.months, b.months, &out->months) |
+                                  __builtin_sub_overflow(a.days, b.days, &out->days) |
                                   __builtin_sub_overflow(a.nanos, b.nanos, &out->nanos)
-                            : __builtin_add_overflow(a.months, b.months, &out->months) | __builtin_add_overflow(a.days, b.days, &out->days) |
+                            : __builtin_add_overflow(a.months, b.months, &out->months) |
+                                  __builtin_add_overflow(a.days, b.days, &out->days) |
                                   __builtin_add_overflow(a.nanos, b.nanos, &out->nanos);
   return !bad;
 }
@@ -54,8 +55,7 @@ static trn_status add_intervals(fn_call *call) {
       fn_i128 x = fn__get_integer(a, row), y = b ? fn__get_integer(b, row) : 0;
       good = put(&call->out, row, op == ADD ? x + y : op == SUBTRACT ? x - y : op == ABS && x >= 0 ? x : -x);
     }
-    if (good || fn__row_is_null(&call->out, row))
-      continue;
+    if (good || fn__row_is_null(&call->out, row)) continue;
     if (fn__mode(call) != FN_TRY) /* ANSI or not: intervals never wrap */
       return raise_interval(call, op == ADD ? "`try_add`" : op == SUBTRACT ? "`try_subtract`" : NULL);
     fn__set_null(&call->out, row);
@@ -65,8 +65,7 @@ static trn_status add_intervals(fn_call *call) {
 
 /* Half away from zero, as DoubleMath.roundToLong with HALF_UP. */
 static bool round_half_up(double value, fn_i128 *out) {
-  if (!(fabs(value) < 9.3e18))
-    return false;
+  if (!(fabs(value) < 9.3e18)) return false;
   *out = (fn_i128)round(value);
   return true;
 }
@@ -81,8 +80,7 @@ static bool scale_interval(const fn_call *call, int64_t row, fn_i128 *out) {
   }
   if (by->type.kind == FN_DECIMAL) {
     fn_i128 factor = fn__get_decimal(by, row);
-    if (divide)
-      return fn__decimal_divide(value, 0, factor, by->type.scale, 0, out);
+    if (divide) return fn__decimal_divide(value, 0, factor, by->type.scale, 0, out);
     fn_u256 product = fn__round256(fn__mul256(fn__abs128(value), fn__abs128(factor)), by->type.scale);
     *out = (value < 0) != (factor < 0) ? -(fn_i128)product.low : (fn_i128)product.low;
     return product.high == 0 && product.low < ((fn_u128)1 << 127);
@@ -99,9 +97,9 @@ static bool scale_interval(const fn_call *call, int64_t row, fn_i128 *out) {
 }
 
 static bool is_zero(const fn_column *by, int64_t row) {
-  return by->type.kind == FN_DECIMAL ? fn__get_decimal(by, row) == 0
+  return by->type.kind == FN_DECIMAL                                  ? fn__get_decimal(by, row) == 0
          : by->type.kind == FN_FLOAT64 || by->type.kind == FN_FLOAT32 ? fn__get_number(by, row) == 0
-                                                                       : fn__get_integer(by, row) == 0;
+                                                                      : fn__get_integer(by, row) == 0;
 }
 
 static trn_status scale_intervals(fn_call *call) {
@@ -114,8 +112,7 @@ static trn_status scale_intervals(fn_call *call) {
     }
     bool zero = divide && is_zero(&call->columns[1], row);
     bool good = !zero && scale_interval(call, row, &value) && put(&call->out, row, value);
-    if (good)
-      continue;
+    if (good) continue;
     if (fn__mode(call) != FN_TRY)
       return zero ? fn__raise(&call->report, "INTERVAL_DIVIDED_BY_ZERO", NULL)
                   : raise_interval(call, divide ? "`try_divide`" : "`try_multiply`");
@@ -129,8 +126,7 @@ static trn_status bind_interval(fn_call *call, fn_type *out, struct ArrowSchema 
   (void)schema;
   int op = fn__what(call);
   size_t wanted = op == NEGATE || op == ABS ? 1 : 2;
-  if (call->count != wanted)
-    return fn__mismatch(call);
+  if (call->count != wanted) return fn__mismatch(call);
   fn_kind kind = (fn_kind)call->columns[0].type.kind;
   bool good = kind == FN_YEAR_MONTH || kind == FN_DAY_TIME || (kind == FN_CALENDAR && op <= NEGATE);
   if (op >= MULTIPLY)
@@ -144,7 +140,8 @@ static trn_status bind_interval(fn_call *call, fn_type *out, struct ArrowSchema 
 /* make_ym_interval(years, months), make_dt_interval(days, hours, minutes, seconds decimal(18,6)) */
 static trn_status make_year_month(fn_call *call) {
   for (int64_t row = 0; row < call->rows; row++)
-    if (!put(&call->out, row, (fn_i128)fn__get_i32(&call->columns[0], row) * 12 + fn__get_i32(&call->columns[1], row)) &&
+    if (!put(&call->out, row,
+             (fn_i128)fn__get_i32(&call->columns[0], row) * 12 + fn__get_i32(&call->columns[1], row)) &&
         !fn__row_is_null(&call->out, row))
       return raise_interval(call, NULL);
   return TRN_OK;
@@ -154,12 +151,9 @@ static trn_status make_day_time(fn_call *call) {
   static const int64_t UNITS[] = {FN_DAY, FN_HOUR, FN_MINUTE};
   for (int64_t row = 0; row < call->rows; row++) {
     fn_i128 us = 0;
-    for (int i = 0; i < 3; i++)
-      us += (fn_i128)fn__get_i32(&call->columns[i], row) * UNITS[i];
-    if (!fn__row_is_null(&call->out, row))
-      us += fn__get_decimal(&call->columns[3], row);
-    if (!put(&call->out, row, us) && !fn__row_is_null(&call->out, row))
-      return raise_interval(call, NULL);
+    for (int i = 0; i < 3; i++) us += (fn_i128)fn__get_i32(&call->columns[i], row) * UNITS[i];
+    if (!fn__row_is_null(&call->out, row)) us += fn__get_decimal(&call->columns[3], row);
+    if (!put(&call->out, row, us) && !fn__row_is_null(&call->out, row)) return raise_interval(call, NULL);
   }
   return TRN_OK;
 }
@@ -204,8 +198,7 @@ static trn_status time_arithmetic(fn_call *call) {
     int64_t a = fn__get_i64(&call->columns[0], row), b = fn__get_i64(&call->columns[1], row);
     int64_t *out = (int64_t *)call->out.data + row;
     *out = 0;
-    if (fn__row_is_null(&call->out, row))
-      continue;
+    if (fn__row_is_null(&call->out, row)) continue;
     if (call->function->op == TIME_DIFF) {
       *out = (a - b) / 1000;
       continue;
@@ -227,14 +220,16 @@ static trn_status bind_time(fn_call *call, fn_type *out, struct ArrowSchema *sch
   (void)schema;
   bool diff = call->function->op == TIME_DIFF;
   *out = fn__type(diff ? FN_DAY_TIME : FN_TIME);
-  bool good = call->count == 2 && call->columns[0].type.kind == FN_TIME && call->columns[1].type.kind == (diff ? FN_TIME : FN_DAY_TIME);
+  bool good = call->count == 2 && call->columns[0].type.kind == FN_TIME &&
+              call->columns[1].type.kind == (diff ? FN_TIME : FN_DAY_TIME);
   return good ? TRN_OK : fn__mismatch(call);
 }
 
-#define FAMILY(name, what, kernel)                                                                             \
-  {"trn." name, TRN_IMMUTABLE, FN_STRICT | FN_POSITION, FN_OP(what, FN_ANSI), bind_interval, kernel},          \
-  {"trn." name "_try", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, FN_OP(what, FN_TRY), bind_interval, kernel},    \
-  {"trn." name "_wrap", TRN_IMMUTABLE, FN_STRICT, FN_OP(what, FN_WRAP), bind_interval, kernel}
+#define FAMILY(name, what, kernel)                                                                                     \
+  {"trn." name, TRN_IMMUTABLE, FN_STRICT | FN_POSITION, FN_OP(what, FN_ANSI), bind_interval, kernel},                  \
+      {"trn." name "_try", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, FN_OP(what, FN_TRY), bind_interval, kernel}, {      \
+    "trn." name "_wrap", TRN_IMMUTABLE, FN_STRICT, FN_OP(what, FN_WRAP), bind_interval, kernel                         \
+  }
 const fn_scalar fn__interval_table[] = {
     FAMILY("interval_add", ADD, add_intervals),
     FAMILY("interval_subtract", SUBTRACT, add_intervals),

@@ -14,16 +14,18 @@ static trn_function_library library;
 static once_flag once = ONCE_FLAG_INIT;
 
 static const fn_scalar *const TABLES[] = {
-    fn__arithmetic_table, fn__rounding_table, fn__cast_table,        fn__datetime_table,    fn__datetime_format_table,
-    fn__interval_table,   fn__string_table,   fn__string_more_table, fn__math_table,        fn__hash_table,
-    fn__conditional_table, fn__nested_table, fn__nested_make_table, fn__regex_table,
+    fn__arithmetic_table,  fn__rounding_table, fn__cast_table,        fn__datetime_table, fn__datetime_format_table,
+    fn__interval_table,    fn__string_table,   fn__string_more_table, fn__math_table,     fn__hash_table,
+    fn__conditional_table, fn__nested_table,   fn__nested_make_table, fn__regex_table,
 };
 
 static const trn_aggregate_function *const AGGREGATES[] = {
-    &fn__agg_sum,        &fn__agg_sum_try,          &fn__agg_sum_wrap, &fn__agg_avg, &fn__agg_avg_try, &fn__agg_first,
-    &fn__agg_first_ignore, &fn__agg_last,           &fn__agg_last_ignore, &fn__agg_any_value, &fn__agg_any_value_ignore,
-    &fn__agg_single,     &fn__agg_min,              &fn__agg_max,      &fn__agg_min_by, &fn__agg_max_by,
-    &fn__agg_bool_and,   &fn__agg_bool_or,         &fn__agg_count_if, &fn__agg_collect_list, &fn__agg_collect_set,
+    &fn__agg_sum,         &fn__agg_sum_try,   &fn__agg_sum_wrap,         &fn__agg_avg,
+    &fn__agg_avg_try,     &fn__agg_first,     &fn__agg_first_ignore,     &fn__agg_last,
+    &fn__agg_last_ignore, &fn__agg_any_value, &fn__agg_any_value_ignore, &fn__agg_single,
+    &fn__agg_min,         &fn__agg_max,       &fn__agg_min_by,           &fn__agg_max_by,
+    &fn__agg_bool_and,    &fn__agg_bool_or,   &fn__agg_count_if,         &fn__agg_collect_list,
+    &fn__agg_collect_set,
 };
 
 static void fill(void) {
@@ -40,8 +42,7 @@ static void fill(void) {
       count++;
     }
   size_t aggregate_count = 0;
-  for (size_t i = 0; i < sizeof AGGREGATES / sizeof AGGREGATES[0]; i++)
-    aggregates[aggregate_count++] = AGGREGATES[i];
+  for (size_t i = 0; i < sizeof AGGREGATES / sizeof AGGREGATES[0]; i++) aggregates[aggregate_count++] = AGGREGATES[i];
   for (size_t i = 0; i < fn__agg_moments_count && aggregate_count < AGGREGATES_MAX; i++)
     aggregates[aggregate_count++] = &fn__agg_moments[i];
   library = (trn_function_library){.struct_size = sizeof library,

@@ -6,11 +6,11 @@
 #include <string.h>
 
 /* Results of any type: the kernel names, for each row, the element to take (-1: null); the builder takes them over. */
-static trn_status give_elements(fn_call *call, const fn_column *child, const struct ArrowSchema *schema, int64_t *picks) {
+static trn_status give_elements(fn_call *call, const fn_column *child, const struct ArrowSchema *schema,
+                                int64_t *picks) {
   struct ArrowArray taken;
   trn_status status = fn__take(schema, child->array, picks, call->rows, &taken);
-  if (status != TRN_OK)
-    return status == TRN_RESOURCE_EXHAUSTED ? fn__raise_out_of_memory(&call->report) : status;
+  if (status != TRN_OK) return status == TRN_RESOURCE_EXHAUSTED ? fn__raise_out_of_memory(&call->report) : status;
   call->given = taken;
   return TRN_OK;
 }
@@ -19,7 +19,8 @@ static trn_status raise_index(const fn_call *call, const char *condition, int64_
   char index_text[FN_INT_TEXT_MAX], size_text[FN_INT_TEXT_MAX];
   index_text[fn__int_print(index, index_text)] = 0;
   size_text[fn__int_print(size, size_text)] = 0;
-  return fn__raise(&call->report, condition, "indexValue", index_text, "arraySize", size_text, "ansiConfig", FN_CONFIG, NULL);
+  return fn__raise(&call->report, condition, "indexValue", index_text, "arraySize", size_text, "ansiConfig", FN_CONFIG,
+                   NULL);
 }
 
 enum { ARRAY_GET, ELEMENT_AT };
@@ -29,14 +30,11 @@ static trn_status pick_element(fn_call *call, int64_t row, int64_t *pick) {
   const int32_t *offsets = list->offsets + row * list->step;
   int64_t size = offsets[1] - offsets[0], index = fn__get_i32(&call->columns[1], row), at = index;
   bool raises = call->function->flags & FN_POSITION, from_one = call->function->op == ELEMENT_AT;
-  if (from_one && index == 0)
-    return fn__raise(&call->report, "INVALID_INDEX_OF_ZERO", NULL);
-  if (from_one)
-    at = index > 0 ? index - 1 : size + index;
+  if (from_one && index == 0) return fn__raise(&call->report, "INVALID_INDEX_OF_ZERO", NULL);
+  if (from_one) at = index > 0 ? index - 1 : size + index;
   if (at < 0 || at >= size) {
     *pick = -1;
-    if (!raises)
-      return TRN_OK;
+    if (!raises) return TRN_OK;
     return raise_index(call, from_one ? "INVALID_ARRAY_INDEX_IN_ELEMENT_AT" : "INVALID_ARRAY_INDEX", index, size);
   }
   *pick = offsets[0] + at;
@@ -47,32 +45,28 @@ static trn_status array_element(fn_call *call) {
   fn_column child;
   trn_status status = fn__column_child(&call->columns[0], 0, &child);
   int64_t *picks = status == TRN_OK ? fn__alloc(((size_t)call->rows + 1) * sizeof *picks) : NULL;
-  if (!picks)
-    return status == TRN_OK ? fn__raise_out_of_memory(&call->report) : status;
+  if (!picks) return status == TRN_OK ? fn__raise_out_of_memory(&call->report) : status;
   for (int64_t row = 0; row < call->rows && status == TRN_OK; row++) {
     picks[row] = -1;
-    if (!fn__row_is_null(&call->out, row))
-      status = pick_element(call, row, &picks[row]);
+    if (!fn__row_is_null(&call->out, row)) status = pick_element(call, row, &picks[row]);
   }
-  if (status == TRN_OK)
-    status = give_elements(call, &child, call->columns[0].type.schema->children[0], picks);
+  if (status == TRN_OK) status = give_elements(call, &child, call->columns[0].type.schema->children[0], picks);
   free(picks);
   return status;
 }
 
 static trn_status bind_array_element(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
-  if (!fn__args_are(call, "Li"))
-    return fn__mismatch(call);
+  if (!fn__args_are(call, "Li")) return fn__mismatch(call);
   const struct ArrowSchema *element = call->columns[0].type.schema->children[0];
-  if (!fn__type_read(element, out))
-    return fn__mismatch(call);
+  if (!fn__type_read(element, out)) return fn__mismatch(call);
   return schema && out->kind >= FN_LIST ? fn__schema_copy(schema, element, "", true) : TRN_OK;
 }
 
 /* ---- maps: the value of the last equal key, as Spark's maps have each key once any would do ---- */
 static bool same_value(const fn_column *a, int64_t i, const fn_column *b, int64_t j, fn_bytes *x, fn_bytes *y) {
   x->size = y->size = 0;
-  return fn__encode(a, i, true, x) && fn__encode(b, j, true, y) && x->size == y->size && memcmp(x->data, y->data, x->size) == 0;
+  return fn__encode(a, i, true, x) && fn__encode(b, j, true, y) && x->size == y->size &&
+         memcmp(x->data, y->data, x->size) == 0;
 }
 
 static trn_status map_element(fn_call *call) {
@@ -80,21 +74,16 @@ static trn_status map_element(fn_call *call) {
   fn_column entries, keys, values;
   fn_bytes x = {0}, y = {0};
   trn_status status = fn__column_child(map, 0, &entries);
-  if (status == TRN_OK)
-    status = fn__column_child(&entries, 0, &keys);
-  if (status == TRN_OK)
-    status = fn__column_child(&entries, 1, &values);
+  if (status == TRN_OK) status = fn__column_child(&entries, 0, &keys);
+  if (status == TRN_OK) status = fn__column_child(&entries, 1, &values);
   int64_t *picks = status == TRN_OK ? fn__alloc(((size_t)call->rows + 1) * sizeof *picks) : NULL;
-  if (!picks)
-    return status == TRN_OK ? fn__raise_out_of_memory(&call->report) : status;
+  if (!picks) return status == TRN_OK ? fn__raise_out_of_memory(&call->report) : status;
   for (int64_t row = 0; row < call->rows; row++) {
     picks[row] = -1;
-    if (fn__row_is_null(&call->out, row))
-      continue;
+    if (fn__row_is_null(&call->out, row)) continue;
     const int32_t *offsets = map->offsets + row * map->step;
     for (int32_t i = offsets[0]; i < offsets[1] && picks[row] < 0; i++)
-      if (same_value(&keys, entries.offset + i, wanted, row, &x, &y))
-        picks[row] = entries.offset + i;
+      if (same_value(&keys, entries.offset + i, wanted, row, &x, &y)) picks[row] = entries.offset + i;
   }
   status = give_elements(call, &values, map->type.schema->children[0]->children[1], picks);
   fn__bytes_clear(&x);
@@ -105,8 +94,7 @@ static trn_status map_element(fn_call *call) {
 
 static trn_status bind_map_element(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
   fn_type key;
-  if (call->count != 2 || call->columns[0].type.kind != FN_MAP)
-    return fn__mismatch(call);
+  if (call->count != 2 || call->columns[0].type.kind != FN_MAP) return fn__mismatch(call);
   const struct ArrowSchema *entries = call->columns[0].type.schema->children[0];
   if (!fn__type_read(entries->children[0], &key) || !fn__type_read(entries->children[1], out) ||
       !fn__type_same(&key, &call->columns[1].type))
@@ -153,8 +141,7 @@ static trn_status array_search(fn_call *call) {
       for (int32_t i = offsets[0]; i < offsets[1] && !found; i++) {
         bool null = fn__is_null(&child, i);
         null_seen |= null;
-        if (!null && same_value(&child, i, &call->columns[1], row, &x, &y))
-          found = i - offsets[0] + 1;
+        if (!null && same_value(&child, i, &call->columns[1], row, &x, &y)) found = i - offsets[0] + 1;
       }
     }
     if (call->function->op == POSITION)
@@ -174,14 +161,17 @@ static trn_status bind_search(fn_call *call, fn_type *out, struct ArrowSchema *s
   fn_type element;
   *out = fn__type(call->function->op == POSITION ? FN_INT64 : FN_BOOL);
   bool good = call->count == 2 && call->columns[0].type.kind == FN_LIST &&
-              fn__type_read(call->columns[0].type.schema->children[0], &element) && fn__type_same(&element, &call->columns[1].type);
+              fn__type_read(call->columns[0].type.schema->children[0], &element) &&
+              fn__type_same(&element, &call->columns[1].type);
   return good ? TRN_OK : fn__mismatch(call);
 }
 
 const fn_scalar fn__nested_table[] = {
-    {"trn.array_get", TRN_IMMUTABLE, FN_STRICT | FN_POSITION | FN_NULLABLE, ARRAY_GET, bind_array_element, array_element},
+    {"trn.array_get", TRN_IMMUTABLE, FN_STRICT | FN_POSITION | FN_NULLABLE, ARRAY_GET, bind_array_element,
+     array_element},
     {"trn.array_get_try", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, ARRAY_GET, bind_array_element, array_element},
-    {"trn.element_at", TRN_IMMUTABLE, FN_STRICT | FN_POSITION | FN_NULLABLE, ELEMENT_AT, bind_array_element, array_element},
+    {"trn.element_at", TRN_IMMUTABLE, FN_STRICT | FN_POSITION | FN_NULLABLE, ELEMENT_AT, bind_array_element,
+     array_element},
     {"trn.element_at_try", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, ELEMENT_AT, bind_array_element, array_element},
     {"trn.map_get", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, 0, bind_map_element, map_element},
     {"trn.size", TRN_IMMUTABLE, 0, 0, bind_size, size},

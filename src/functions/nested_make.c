@@ -18,11 +18,9 @@ static trn_status give(fn_call *call, fn_sink *sink, trn_status status) {
 static bool append_elements(fn_bytes *list, uint32_t *count, const fn_column *column, int64_t row) {
   fn_column child;
   const int32_t *offsets = column->offsets + row * column->step;
-  if (fn__column_child(column, 0, &child) != TRN_OK)
-    return false;
+  if (fn__column_child(column, 0, &child) != TRN_OK) return false;
   for (int32_t i = offsets[0]; i < offsets[1]; i++, ++*count)
-    if (*count == INT32_MAX || !fn__encode(&child, i, false, list))
-      return false;
+    if (*count == INT32_MAX || !fn__encode(&child, i, false, list)) return false;
   return true;
 }
 
@@ -30,8 +28,7 @@ static trn_status array_concat(fn_call *call) {
   fn_sink sink;
   fn_bytes list = {0};
   bool good = fn__sink_init(&sink, call->columns[0].type.schema);
-  if (!good)
-    return fn__raise_out_of_memory(&call->report);
+  if (!good) return fn__raise_out_of_memory(&call->report);
   for (int64_t row = 0; row < call->rows && good; row++) {
     static const char HEAD[5] = {1};
     uint32_t count = 0;
@@ -41,8 +38,7 @@ static trn_status array_concat(fn_call *call) {
     }
     list.size = 0;
     good = fn__bytes_append(&list, HEAD, sizeof HEAD);
-    for (size_t i = 0; i < call->count && good; i++)
-      good = append_elements(&list, &count, &call->columns[i], row);
+    for (size_t i = 0; i < call->count && good; i++) good = append_elements(&list, &count, &call->columns[i], row);
     if (good) {
       memcpy(list.data + 1, &count, sizeof count);
       const char *at = list.data;
@@ -54,14 +50,11 @@ static trn_status array_concat(fn_call *call) {
 }
 
 static trn_status bind_array_concat(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
-  if (call->count == 0 || call->columns[0].type.kind != FN_LIST)
-    return fn__mismatch(call);
+  if (call->count == 0 || call->columns[0].type.kind != FN_LIST) return fn__mismatch(call);
   for (size_t i = 1; i < call->count; i++)
-    if (!fn__type_same(&call->columns[0].type, &call->columns[i].type))
-      return fn__mismatch(call);
+    if (!fn__type_same(&call->columns[0].type, &call->columns[i].type)) return fn__mismatch(call);
   *out = call->columns[0].type;
-  if (!schema)
-    return TRN_OK;
+  if (!schema) return TRN_OK;
   /* The elements may be null when those of any argument may. */
   trn_status status = fn__schema_copy(schema, out->schema, "", true);
   for (size_t i = 0; i < call->count && status == TRN_OK; i++)
@@ -74,7 +67,8 @@ static trn_status raise_duplicate(const fn_call *call, const fn_column *keys, in
   char text[600];
   fn_cast cast = {.from_fields = {0, 3}};
   size_t size = fn__print_sql(&cast, keys, index, text, sizeof text);
-  trn_status status = fn__raise(&call->report, "DUPLICATED_MAP_KEY", "mapKeyDedupPolicy", "\"spark.sql.mapKeyDedupPolicy\"", NULL);
+  trn_status status =
+      fn__raise(&call->report, "DUPLICATED_MAP_KEY", "mapKeyDedupPolicy", "\"spark.sql.mapKeyDedupPolicy\"", NULL);
   fn__param(&call->report, "key", text, size);
   return status;
 }
@@ -88,15 +82,13 @@ typedef struct key_set { /* where the row's keys start in `bytes`, by hash */
 /* The row's key table has room for `count` keys. */
 static bool key_set_reset(key_set *set, uint32_t count) {
   uint32_t size = 16;
-  while (size < count * 2 && size < 1u << 30)
-    size *= 2;
+  while (size < count * 2 && size < 1u << 30) size *= 2;
   if (size > set->size) {
     free(set->table);
     set->table = malloc(size * sizeof *set->table);
     set->size = set->table ? size : 0;
   }
-  if (!set->table)
-    return false;
+  if (!set->table) return false;
   memset(set->table, 0, set->size * sizeof *set->table);
   set->bytes.size = 0;
   return true;
@@ -123,24 +115,23 @@ static int key_set_add(key_set *set, const fn_column *keys, int64_t index) {
 
 static trn_status put_map(fn_call *call, fn_sink *sink, fn_bytes *encoded, key_set *set, const fn_column *keys,
                           const fn_column *values, int64_t row) {
-  const int32_t *k = call->columns[0].offsets + row * call->columns[0].step, *v = call->columns[1].offsets + row * call->columns[1].step;
+  const int32_t *k = call->columns[0].offsets + row * call->columns[0].step,
+                *v = call->columns[1].offsets + row * call->columns[1].step;
   uint32_t count = (uint32_t)(k[1] - k[0]);
   char present = 1;
   if (v[1] - v[0] != k[1] - k[0])
     return fn__raise(&call->report, "_LEGACY_ERROR_TEMP_2148", NULL); /* key and value arrays of different lengths */
   encoded->size = 0;
-  bool good = key_set_reset(set, count) && fn__bytes_append(encoded, &present, 1) && fn__bytes_append(encoded, &count, sizeof count);
+  bool good = key_set_reset(set, count) && fn__bytes_append(encoded, &present, 1) &&
+              fn__bytes_append(encoded, &count, sizeof count);
   for (uint32_t i = 0; i < count && good; i++) {
-    if (fn__is_null(keys, k[0] + (int64_t)i))
-      return fn__raise(&call->report, "NULL_MAP_KEY", NULL);
+    if (fn__is_null(keys, k[0] + (int64_t)i)) return fn__raise(&call->report, "NULL_MAP_KEY", NULL);
     int added = key_set_add(set, keys, k[0] + (int64_t)i);
-    if (added == 0)
-      return raise_duplicate(call, keys, k[0] + (int64_t)i);
+    if (added == 0) return raise_duplicate(call, keys, k[0] + (int64_t)i);
     good = added > 0 && fn__bytes_append(encoded, &present, 1) && fn__encode(keys, k[0] + (int64_t)i, false, encoded) &&
            fn__encode(values, v[0] + (int64_t)i, false, encoded);
   }
-  if (!good)
-    return fn__raise_out_of_memory(&call->report);
+  if (!good) return fn__raise_out_of_memory(&call->report);
   const char *at = encoded->data;
   fn__sink_put(sink, &at);
   return TRN_OK;
@@ -148,10 +139,10 @@ static trn_status put_map(fn_call *call, fn_sink *sink, fn_bytes *encoded, key_s
 
 static trn_status map_schema(const fn_call *call, struct ArrowSchema *out) {
   struct ArrowSchema fields[2], entries;
-  const struct ArrowSchema *key = call->columns[0].type.schema->children[0], *value = call->columns[1].type.schema->children[0];
+  const struct ArrowSchema *key = call->columns[0].type.schema->children[0],
+                           *value = call->columns[1].type.schema->children[0];
   trn_status status = fn__schema_copy(&fields[0], key, "key", false);
-  if (status != TRN_OK)
-    return status;
+  if (status != TRN_OK) return status;
   status = fn__schema_copy(&fields[1], value, "value", value->flags & ARROW_FLAG_NULLABLE);
   if (status != TRN_OK) {
     fields[0].release(&fields[0]);
@@ -168,8 +159,7 @@ static trn_status map_from_arrays(fn_call *call) {
   fn_column keys, values;
   struct ArrowSchema schema;
   trn_status status = map_schema(call, &schema);
-  if (status != TRN_OK)
-    return fn__raise_out_of_memory(&call->report);
+  if (status != TRN_OK) return fn__raise_out_of_memory(&call->report);
   if (!fn__sink_init(&sink, &schema) || fn__column_child(&call->columns[0], 0, &keys) != TRN_OK ||
       fn__column_child(&call->columns[1], 0, &values) != TRN_OK)
     status = fn__raise_out_of_memory(&call->report);
@@ -187,8 +177,7 @@ static trn_status map_from_arrays(fn_call *call) {
 }
 
 static trn_status bind_map_from_arrays(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
-  if (!fn__args_are(call, "LL"))
-    return fn__mismatch(call);
+  if (!fn__args_are(call, "LL")) return fn__mismatch(call);
   *out = fn__type(FN_MAP);
   return schema ? map_schema(call, schema) : TRN_OK;
 }

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const MONTHS[] = {"January", "February", "March", "April", "May", "June", "July",
-                                     "August", "September", "October", "November", "December"};
+static const char *const MONTHS[] = {"January", "February", "March",     "April",   "May",      "June",
+                                     "July",    "August",   "September", "October", "November", "December"};
 static const char *const DAYS[] = {"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"};
 
 /* The most of each letter that Spark takes (0: refused). */
@@ -39,8 +39,7 @@ static int most_of(char letter) {
 }
 
 static bool add_part(fn_pattern *p, char letter, int count, size_t start, size_t size) {
-  if (p->count == FN_PATTERN_PARTS_MAX)
-    return false;
+  if (p->count == FN_PATTERN_PARTS_MAX) return false;
   p->parts[p->count++] = (fn_pattern_part){letter, (uint8_t)count, (uint16_t)start, (uint16_t)size};
   return true;
 }
@@ -49,15 +48,13 @@ bool fn__pattern_compile(fn_text text, fn_pattern *out) {
   size_t used = 0;
   int open = 0;
   *out = (fn_pattern){.count = 0};
-  if (text.size >= sizeof out->text)
-    return false;
+  if (text.size >= sizeof out->text) return false;
   for (size_t i = 0; i < text.size;) {
     char c = text.data[i];
     bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     if (letter) {
       size_t end = i;
-      while (end < text.size && text.data[end] == c)
-        end++;
+      while (end < text.size && text.data[end] == c) end++;
       int count = (int)(end - i);
       if (count > most_of(c) || (c == 'V' && count != 2) || (c == 'O' && count != 1 && count != 4) ||
           !add_part(out, c, count, 0, 0))
@@ -65,8 +62,7 @@ bool fn__pattern_compile(fn_text text, fn_pattern *out) {
       i = end;
     } else if (c == '[' || c == ']') {
       open += c == '[' ? 1 : -1;
-      if (open < 0 || open > 1 || !add_part(out, c, 1, 0, 0))
-        return false;
+      if (open < 0 || open > 1 || !add_part(out, c, 1, 0, 0)) return false;
       i++;
     } else if (c == '{' || c == '}' || c == '#') {
       return false;
@@ -74,22 +70,18 @@ bool fn__pattern_compile(fn_text text, fn_pattern *out) {
       size_t start = used;
       if (c == '\'') { /* quoted; two quotes are one */
         for (i++; i < text.size; i++) {
-          if (text.data[i] == '\'' && (i + 1 == text.size || text.data[i + 1] != '\''))
-            break;
+          if (text.data[i] == '\'' && (i + 1 == text.size || text.data[i + 1] != '\'')) break;
           i += text.data[i] == '\'';
           out->text[used++] = text.data[i];
         }
-        if (i >= text.size)
-          return false;
+        if (i >= text.size) return false;
         i++;
-        if (used == start)
-          out->text[used++] = '\'';
+        if (used == start) out->text[used++] = '\'';
       } else {
         out->text[used++] = c;
         i++;
       }
-      if (!add_part(out, 0, 0, start, used - start))
-        return false;
+      if (!add_part(out, 0, 0, start, used - start)) return false;
     }
   }
   return true;
@@ -116,7 +108,8 @@ static void append_offset(fn_builder *out, int32_t offset, char letter, int coun
     if (offset && count == 4)
       used += snprintf(text + used, sizeof text - (size_t)used, "%s%02d:%02d", sign, (int)hours, (int)minutes);
     else if (offset)
-      used += snprintf(text + used, sizeof text - (size_t)used, minutes ? "%s%d:%02d" : "%s%d", sign, (int)hours, (int)minutes);
+      used += snprintf(text + used, sizeof text - (size_t)used, minutes ? "%s%d:%02d" : "%s%d", sign, (int)hours,
+                       (int)minutes);
   } else if (letter == 'Z') {
     used = snprintf(text, sizeof text, count == 5 ? "%s%02d:%02d" : "%s%02d%02d", sign, (int)hours, (int)minutes);
   } else {
@@ -136,12 +129,12 @@ static void append_year(fn_builder *out, int64_t year, int count) {
     append_number(out, of_era % 100, 2);
     return;
   }
-  if (count == 4 && of_era > 9999)
-    fn__append(out, "+", 1);
+  if (count == 4 && of_era > 9999) fn__append(out, "+", 1);
   append_number(out, of_era, count);
 }
 
-static void append_part(const fn_pattern_part *part, int64_t local_us, int32_t offset, fn_text zone_name, fn_builder *out) {
+static void append_part(const fn_pattern_part *part, int64_t local_us, int32_t offset, fn_text zone_name,
+                        fn_builder *out) {
   int64_t days = fn__floor_div(local_us, FN_DAY), rest = local_us - days * FN_DAY;
   fn_date date = fn__date(days);
   int hour = (int)(rest / FN_HOUR), quarter = (date.month + 2) / 3;
@@ -150,7 +143,9 @@ static void append_part(const fn_pattern_part *part, int64_t local_us, int32_t o
   switch (part->letter) {
   case 'y': append_year(out, date.year, part->count); break;
   case 'G': {
-    const char *era = part->count == 4 ? (date.year > 0 ? "Anno Domini" : "Before Christ") : date.year > 0 ? "AD" : "BC";
+    const char *era = part->count == 4 ? (date.year > 0 ? "Anno Domini" : "Before Christ")
+                      : date.year > 0  ? "AD"
+                                       : "BC";
     fn__append(out, era, strlen(era));
     break;
   }
@@ -169,8 +164,9 @@ static void append_part(const fn_pattern_part *part, int64_t local_us, int32_t o
   case 'Q':
   case 'q':
     if (part->count >= 3)
-      fn__append(out, text, (size_t)(part->count == 3 ? snprintf(text, sizeof text, "Q%d", quarter)
-                                                      : snprintf(text, sizeof text, "%s quarter", ORDINALS[quarter - 1])));
+      fn__append(out, text,
+                 (size_t)(part->count == 3 ? snprintf(text, sizeof text, "Q%d", quarter)
+                                           : snprintf(text, sizeof text, "%s quarter", ORDINALS[quarter - 1])));
     else
       append_number(out, quarter, part->count);
     break;
@@ -200,7 +196,8 @@ static void append_part(const fn_pattern_part *part, int64_t local_us, int32_t o
   }
 }
 
-void fn__pattern_format(const fn_pattern *pattern, int64_t local_us, int32_t offset, fn_text zone_name, fn_builder *out) {
+void fn__pattern_format(const fn_pattern *pattern, int64_t local_us, int32_t offset, fn_text zone_name,
+                        fn_builder *out) {
   for (int i = 0; i < pattern->count; i++) {
     const fn_pattern_part *part = &pattern->parts[i];
     if (part->letter == 0)
@@ -218,10 +215,14 @@ typedef struct fields {
   bool has_year;
 } fields;
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 static bool is_number(const fn_pattern_part *part) {
-  return part->letter && strchr("ydDhHkKmsS", part->letter) ? true : (part->letter == 'M' || part->letter == 'L') && part->count < 3;
+  return part->letter && strchr("ydDhHkKmsS", part->letter)
+             ? true
+             : (part->letter == 'M' || part->letter == 'L') && part->count < 3;
 }
 
 static bool read_digits(fn_text text, size_t *at, int least, int most, int64_t *out) {
@@ -235,8 +236,7 @@ static bool read_name(fn_text text, size_t *at, const char *const *names, int co
   char lower[16];
   for (int i = 0; i < count; i++) {
     size_t size = is_long ? strlen(names[i]) : 3;
-    for (size_t c = 0; c <= size; c++)
-      lower[c] = c == size ? 0 : (char)(names[i][c] | 32);
+    for (size_t c = 0; c <= size; c++) lower[c] = c == size ? 0 : (char)(names[i][c] | 32);
     if (text.size - *at >= size && fn__text_equal((fn_text){text.data + *at, size}, lower)) {
       *at += size;
       *out = i + 1;
@@ -264,8 +264,7 @@ static bool read_offset(fn_text text, size_t *at, const fn_pattern_part *part, f
     for (end++; end < text.size && (is_digit(text.data[end]) || text.data[end] == ':') && end - *at < 9; end++)
       ;
   fn_zone zone;
-  if (end == *at || !fn__zone_find((fn_text){text.data + *at, end - *at}, &zone))
-    return false;
+  if (end == *at || !fn__zone_find((fn_text){text.data + *at, end - *at}, &zone)) return false;
   *at = end;
   out->has_offset = true;
   out->offset = zone.offset;
@@ -274,8 +273,7 @@ static bool read_offset(fn_text text, size_t *at, const fn_pattern_part *part, f
 
 static bool read_zone(fn_text text, size_t *at, fn_pattern_result *out) {
   size_t end = *at;
-  while (end < text.size && !strchr(" ,;)]", text.data[end]) && text.data[end])
-    end++;
+  while (end < text.size && !strchr(" ,;)]", text.data[end]) && text.data[end]) end++;
   for (; end > *at; end--)
     if (fn__zone_find((fn_text){text.data + *at, end - *at}, &out->zone)) {
       *at = end;
@@ -292,8 +290,7 @@ static bool read_part(const fn_pattern *p, int index, fn_text text, size_t *at, 
   switch (part->letter) {
   case 'y': {
     bool negative = false, signed_year = *at < text.size && (text.data[*at] == '-' || text.data[*at] == '+');
-    if (signed_year && count > 2)
-      negative = text.data[(*at)++] == '-';
+    if (signed_year && count > 2) negative = text.data[(*at)++] == '-';
     if (!read_digits(text, at, count, count == 2 || adjacent ? count : signed_year || count != 4 ? 9 : 4, &value))
       return false;
     f->year = count == 2 ? 2000 + value : negative ? -value : value;
@@ -301,13 +298,11 @@ static bool read_part(const fn_pattern *p, int index, fn_text text, size_t *at, 
   }
   case 'M':
   case 'L':
-    if (count >= 3)
-      return read_name(text, at, MONTHS, 12, count == 4, &f->month);
+    if (count >= 3) return read_name(text, at, MONTHS, 12, count == 4, &f->month);
     break;
   case 'E': return read_name(text, at, DAYS, 7, count == 4, &name);
   case 'G':
-    if (text.size - *at < 2)
-      return false;
+    if (text.size - *at < 2) return false;
     *at += 2;
     return true;
   case 'a': {
@@ -318,12 +313,9 @@ static bool read_part(const fn_pattern *p, int index, fn_text text, size_t *at, 
   }
   case 'S': {
     size_t start = *at;
-    if (!read_digits(text, at, count, count, &value))
-      return false;
-    for (size_t i = *at - start; i < 6; i++)
-      value *= 10;
-    for (size_t i = 6; i < *at - start; i++)
-      value /= 10;
+    if (!read_digits(text, at, count, count, &value)) return false;
+    for (size_t i = *at - start; i < 6; i++) value *= 10;
+    for (size_t i = 6; i < *at - start; i++) value /= 10;
     f->us = value;
     return true;
   }
@@ -335,16 +327,15 @@ static bool read_part(const fn_pattern *p, int index, fn_text text, size_t *at, 
   case 'Z': return read_offset(text, at, part, out);
   default: break;
   }
-  if (!read_digits(text, at, count, most, &value) || value > 999999999)
-    return false;
-  int *slot = part->letter == 'M' || part->letter == 'L' ? &f->month
-              : part->letter == 'd'                      ? &f->day
-              : part->letter == 'D'                      ? &f->day_of_year
+  if (!read_digits(text, at, count, most, &value) || value > 999999999) return false;
+  int *slot = part->letter == 'M' || part->letter == 'L'   ? &f->month
+              : part->letter == 'd'                        ? &f->day
+              : part->letter == 'D'                        ? &f->day_of_year
               : part->letter == 'H' || part->letter == 'k' ? &f->hour
               : part->letter == 'h' || part->letter == 'K' ? &f->half_hour
-              : part->letter == 'm'                      ? &f->minute
-              : part->letter == 's'                      ? &f->second
-                                                         : &name;
+              : part->letter == 'm'                        ? &f->minute
+              : part->letter == 's'                        ? &f->second
+                                                           : &name;
   *slot = part->letter == 'k' && value == 24 ? 0 : part->letter == 'h' && value == 12 ? 0 : (int)value;
   return true;
 }
@@ -352,30 +343,33 @@ static bool read_part(const fn_pattern *p, int index, fn_text text, size_t *at, 
 static bool resolve(const fields *f, fn_pattern_result *out) {
   int64_t year = f->has_year ? f->year : 1970;
   int month = f->month < 0 ? 1 : f->month, day = f->day < 0 ? 1 : f->day, hour = f->hour < 0 ? 0 : f->hour;
-  if (f->hour < 0 && f->half_hour >= 0)
-    hour = f->half_hour + (f->pm == 1 ? 12 : 0);
+  if (f->hour < 0 && f->half_hour >= 0) hour = f->half_hour + (f->pm == 1 ? 12 : 0);
   int64_t days;
   if (f->day_of_year > 0 && f->month < 0) {
-    if (f->day_of_year > 365 + fn__is_leap(year))
-      return false;
+    if (f->day_of_year > 365 + fn__is_leap(year)) return false;
     days = fn__days(year, 1, 1) + f->day_of_year - 1;
   } else {
-    if (year < -999999 || year > 999999 || !fn__date_is_valid(year, month, day))
-      return false;
+    if (year < -999999 || year > 999999 || !fn__date_is_valid(year, month, day)) return false;
     days = fn__days(year, month, day);
   }
-  if (hour > 23 || f->minute > 59 || f->second > 59 || f->half_hour > 12)
-    return false;
+  if (hour > 23 || f->minute > 59 || f->second > 59 || f->half_hour > 12) return false;
   fn_date check = fn__date(days);
-  if (check.year < -290000 || check.year > 290000)
-    return false;
+  if (check.year < -290000 || check.year > 290000) return false;
   out->local_us = days * FN_DAY + hour * FN_HOUR + (f->minute < 0 ? 0 : f->minute) * FN_MINUTE +
                   (f->second < 0 ? 0 : f->second) * FN_SECOND + f->us;
   return true;
 }
 
 bool fn__pattern_parse(const fn_pattern *pattern, fn_text text, fn_pattern_result *out) {
-  fields f = {.month = -1, .day = -1, .day_of_year = -1, .hour = -1, .half_hour = -1, .minute = -1, .second = -1, .pm = -1}, kept = f;
+  fields f = {.month = -1,
+              .day = -1,
+              .day_of_year = -1,
+              .hour = -1,
+              .half_hour = -1,
+              .minute = -1,
+              .second = -1,
+              .pm = -1},
+         kept = f;
   size_t at = 0, kept_at = 0;
   bool optional = false;
   *out = (fn_pattern_result){0};
@@ -395,16 +389,14 @@ bool fn__pattern_parse(const fn_pattern *pattern, fn_text text, fn_pattern_resul
     } else {
       good = read_part(pattern, i, text, &at, &f, out);
     }
-    if (good)
-      continue;
+    if (good) continue;
     if (!optional) {
       out->error_index = start;
       return false;
     }
     f = kept;
     at = kept_at;
-    while (i + 1 < pattern->count && pattern->parts[i + 1].letter != ']')
-      i++;
+    while (i + 1 < pattern->count && pattern->parts[i + 1].letter != ']') i++;
   }
   if (at != text.size) {
     out->error_index = at;

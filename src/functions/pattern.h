@@ -17,7 +17,8 @@ typedef struct fn_pattern {
 
 bool fn__pattern_compile(fn_text text, fn_pattern *out); /* false: letters that Spark refuses, or too long */
 /* Appends to the row being made. `offset`: seconds east of UTC at that instant. */
-void fn__pattern_format(const fn_pattern *pattern, int64_t local_us, int32_t offset, fn_text zone_name, fn_builder *out);
+void fn__pattern_format(const fn_pattern *pattern, int64_t local_us, int32_t offset, fn_text zone_name,
+                        fn_builder *out);
 typedef struct fn_pattern_result {
   int64_t local_us;
   bool has_offset, has_zone;

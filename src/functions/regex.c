@@ -29,8 +29,23 @@ typedef struct set {
   bool negated, ignore_case;
 } set;
 
-typedef enum opcode { O_CHAR, O_CHAR_ANY_CASE, O_ANY, O_ALL, O_SET, O_SPLIT, O_JUMP, O_SAVE, O_ASSERT, O_LOOK, O_ATOMIC,
-                      O_BACKREF, O_MARK, O_CHECK, O_MATCH } opcode;
+typedef enum opcode {
+  O_CHAR,
+  O_CHAR_ANY_CASE,
+  O_ANY,
+  O_ALL,
+  O_SET,
+  O_SPLIT,
+  O_JUMP,
+  O_SAVE,
+  O_ASSERT,
+  O_LOOK,
+  O_ATOMIC,
+  O_BACKREF,
+  O_MARK,
+  O_CHECK,
+  O_MATCH
+} opcode;
 typedef struct instruction {
   uint8_t op, flags;
   uint32_t x, y;
@@ -113,18 +128,20 @@ typedef struct parser {
   uint8_t flags;
 } parser;
 
-static bool more(const parser *p) { return p->at < p->text.size; }
-static char peek(const parser *p) { return more(p) ? p->text.data[p->at] : 0; }
+static bool more(const parser *p) {
+  return p->at < p->text.size;
+}
+static char peek(const parser *p) {
+  return more(p) ? p->text.data[p->at] : 0;
+}
 static bool take(parser *p, char c) {
-  if (!more(p) || p->text.data[p->at] != c)
-    return false;
+  if (!more(p) || p->text.data[p->at] != c) return false;
   p->at++;
   return true;
 }
 static bool take_text(parser *p, const char *text) {
   size_t size = strlen(text);
-  if (p->text.size - p->at < size || memcmp(p->text.data + p->at, text, size) != 0)
-    return false;
+  if (p->text.size - p->at < size || memcmp(p->text.data + p->at, text, size) != 0) return false;
   p->at += size;
   return true;
 }
@@ -135,8 +152,7 @@ static uint32_t take_char(parser *p) {
   return code;
 }
 static int32_t fail(parser *p, fn_regex_status status) {
-  if (p->r->status == FN_REGEX_OK)
-    p->r->status = status;
+  if (p->r->status == FN_REGEX_OK) p->r->status = status;
   return 0;
 }
 
@@ -168,8 +184,7 @@ static const struct {
 
 static bool add_named(fn_regex *r, const char *name, size_t size, bool negated) {
   for (size_t i = 0; i < sizeof SETS / sizeof SETS[0]; i++) {
-    if (strlen(SETS[i].name) != size || memcmp(SETS[i].name, name, size) != 0)
-      continue;
+    if (strlen(SETS[i].name) != size || memcmp(SETS[i].name, name, size) != 0) continue;
     uint32_t next = 0;
     for (int k = 0; k < SETS[i].count; k++) {
       if (!negated)
@@ -178,21 +193,24 @@ static bool add_named(fn_regex *r, const char *name, size_t size, bool negated) 
         add_range(r, next, SETS[i].ranges[k].low - 1);
       next = SETS[i].ranges[k].high + 1;
     }
-    if (negated)
-      add_range(r, next, 0x10ffff);
+    if (negated) add_range(r, next, 0x10ffff);
     return true;
   }
   return false;
 }
 
-static int hex_value(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+static int hex_value(char c) {
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
+}
 
 static uint32_t take_hex(parser *p, int digits) {
   uint32_t value = 0;
   for (int i = 0; i < digits; i++, p->at++) {
     int digit = more(p) ? hex_value(peek(p)) : -1;
-    if (digit < 0)
-      return (uint32_t)fail(p, FN_REGEX_INVALID);
+    if (digit < 0) return (uint32_t)fail(p, FN_REGEX_INVALID);
     value = value * 16 + (uint32_t)digit;
   }
   return value;
@@ -240,15 +258,13 @@ static bool take_escape(parser *p, uint32_t *code) {
     if (take(p, '{')) {
       for (*code = 0; more(p) && peek(p) != '}' && *code < 0x110000; p->at++)
         *code = *code * 16 + (uint32_t)(hex_value(peek(p)) < 0 ? fail(p, FN_REGEX_INVALID) : hex_value(peek(p)));
-      if (!take(p, '}'))
-        fail(p, FN_REGEX_INVALID);
+      if (!take(p, '}')) fail(p, FN_REGEX_INVALID);
     } else {
       *code = take_hex(p, 2);
     }
     break;
   default:
-    if ((*code >= 'a' && *code <= 'z') || (*code >= 'A' && *code <= 'Z'))
-      fail(p, FN_REGEX_INVALID);
+    if ((*code >= 'a' && *code <= 'z') || (*code >= 'A' && *code <= 'Z')) fail(p, FN_REGEX_INVALID);
   }
   return false;
 }
@@ -277,23 +293,20 @@ static void take_class_body(parser *p, int depth) {
       continue;
     }
     if (take(p, '\\')) {
-      if (take_escape(p, &low))
-        continue;
+      if (take_escape(p, &low)) continue;
     } else {
       low = take_char(p);
     }
     high = low;
-    if (peek(p) == '-' && p->at + 1 < p->text.size && p->text.data[p->at + 1] != ']' && p->text.data[p->at + 1] != '[') {
+    if (peek(p) == '-' && p->at + 1 < p->text.size && p->text.data[p->at + 1] != ']' &&
+        p->text.data[p->at + 1] != '[') {
       p->at++;
-      if (take(p, '\\') ? take_escape(p, &high) : (high = take_char(p), false))
-        fail(p, FN_REGEX_INVALID);
-      if (high < low)
-        fail(p, FN_REGEX_INVALID);
+      if (take(p, '\\') ? take_escape(p, &high) : (high = take_char(p), false)) fail(p, FN_REGEX_INVALID);
+      if (high < low) fail(p, FN_REGEX_INVALID);
     }
     add_range(p->r, low, high);
   }
-  if (!more(p))
-    fail(p, FN_REGEX_INVALID);
+  if (!more(p)) fail(p, FN_REGEX_INVALID);
 }
 
 static int32_t set_node(parser *p, uint32_t first, bool negated) {
@@ -323,8 +336,7 @@ static bool take_flags(parser *p) {
 }
 
 static int32_t new_group(parser *p, fn_text name) {
-  if (p->r->groups + 1 >= FN_REGEX_GROUPS_MAX || name.size > NAME_MAX_SIZE)
-    return fail(p, FN_REGEX_UNSUPPORTED);
+  if (p->r->groups + 1 >= FN_REGEX_GROUPS_MAX || name.size > NAME_MAX_SIZE) return fail(p, FN_REGEX_UNSUPPORTED);
   int32_t index = (int32_t)++p->r->groups;
   memcpy(p->r->names[index], name.data, name.size);
   return index;
@@ -344,24 +356,20 @@ static int32_t parse_group(parser *p) {
   } else if (take(p, '>')) {
     n = (node){.kind = ATOMIC};
   } else if (take(p, '<')) {
-    if (peek(p) == '=' || peek(p) == '!')
-      return fail(p, FN_REGEX_UNSUPPORTED);
+    if (peek(p) == '=' || peek(p) == '!') return fail(p, FN_REGEX_UNSUPPORTED);
     const char *start = p->text.data + p->at, *close = memchr(start, '>', p->text.size - p->at);
-    if (!close || close == start)
-      return fail(p, FN_REGEX_INVALID);
+    if (!close || close == start) return fail(p, FN_REGEX_INVALID);
     n.value = (uint32_t)new_group(p, (fn_text){start, (size_t)(close - start)});
     p->at = (size_t)(close - p->text.data) + 1;
   } else {
     bare = true;
-    if (!take_flags(p))
-      return 0;
+    if (!take_flags(p)) return 0;
     if (take(p, ')')) /* for the rest of the enclosing group */
       return new_node(p->r, (node){.kind = EMPTY});
     p->at++;
   }
   int32_t body = parse_alternatives(p);
-  if (!take(p, ')'))
-    return fail(p, FN_REGEX_INVALID);
+  if (!take(p, ')')) return fail(p, FN_REGEX_INVALID);
   p->flags = outer;
   n.left = body;
   return bare ? body : new_node(p->r, n);
@@ -372,11 +380,13 @@ static int32_t parse_backslash(parser *p) {
   uint32_t code, first = p->r->range_count;
   if (c && strchr("bBAzZG", c)) {
     p->at++;
-    return c == 'G' ? fail(p, FN_REGEX_UNSUPPORTED) : new_node(p->r, (node){.kind = ASSERT, .value = (uint32_t)c, .flags = p->flags});
+    return c == 'G' ? fail(p, FN_REGEX_UNSUPPORTED)
+                    : new_node(p->r, (node){.kind = ASSERT, .value = (uint32_t)c, .flags = p->flags});
   }
   if (c >= '1' && c <= '9') {
     uint32_t group = 0;
-    while (more(p) && peek(p) >= '0' && peek(p) <= '9' && group * 10 + (uint32_t)(peek(p) - '0') <= (group ? p->r->groups : 9))
+    while (more(p) && peek(p) >= '0' && peek(p) <= '9' &&
+           group * 10 + (uint32_t)(peek(p) - '0') <= (group ? p->r->groups : 9))
       group = group * 10 + (uint32_t)(take_char(p) - '0');
     return new_node(p->r, (node){.kind = BACKREF, .value = group, .flags = p->flags});
   }
@@ -387,47 +397,37 @@ static int32_t parse_backslash(parser *p) {
       last = chain(p->r, all, last, new_node(p->r, (node){.kind = CHAR, .value = take_char(p), .flags = p->flags}));
     return all;
   }
-  if (c == 'R' || c == 'X' || c == 'k' || c == 'c' || c == 'N')
-    return fail(p, FN_REGEX_UNSUPPORTED);
-  if (take_escape(p, &code))
-    return set_node(p, first, false);
+  if (c == 'R' || c == 'X' || c == 'k' || c == 'c' || c == 'N') return fail(p, FN_REGEX_UNSUPPORTED);
+  if (take_escape(p, &code)) return set_node(p, first, false);
   return new_node(p->r, (node){.kind = CHAR, .value = code, .flags = p->flags});
 }
 
 static int32_t parse_atom(parser *p) {
   char c = peek(p);
   uint32_t first = p->r->range_count;
-  if (c == '*' || c == '+' || c == '?')
-    return fail(p, FN_REGEX_INVALID);
-  if (take(p, '('))
-    return parse_group(p);
+  if (c == '*' || c == '+' || c == '?') return fail(p, FN_REGEX_INVALID);
+  if (take(p, '(')) return parse_group(p);
   if (take(p, '[')) {
     bool negated = take(p, '^');
     take_class_body(p, 0);
     p->at++;
     return set_node(p, first, negated);
   }
-  if (take(p, '\\'))
-    return parse_backslash(p);
-  if (take(p, '.'))
-    return new_node(p->r, (node){.kind = ANY, .flags = p->flags});
+  if (take(p, '\\')) return parse_backslash(p);
+  if (take(p, '.')) return new_node(p->r, (node){.kind = ANY, .flags = p->flags});
   if (c == '^' || c == '$') {
     p->at++;
     return new_node(p->r, (node){.kind = ASSERT, .value = (uint32_t)c, .flags = p->flags});
   }
-  if (c == '{')
-    return fail(p, FN_REGEX_INVALID);
+  if (c == '{') return fail(p, FN_REGEX_INVALID);
   return new_node(p->r, (node){.kind = CHAR, .value = take_char(p), .flags = p->flags});
 }
 
 static int32_t take_count(parser *p) {
   int32_t count = 0;
-  if (peek(p) < '0' || peek(p) > '9')
-    return -1;
-  for (; peek(p) >= '0' && peek(p) <= '9'; p->at++)
-    count = count > REPEAT_MAX ? count : count * 10 + (peek(p) - '0');
-  if (count > REPEAT_MAX)
-    fail(p, FN_REGEX_UNSUPPORTED);
+  if (peek(p) < '0' || peek(p) > '9') return -1;
+  for (; peek(p) >= '0' && peek(p) <= '9'; p->at++) count = count > REPEAT_MAX ? count : count * 10 + (peek(p) - '0');
+  if (count > REPEAT_MAX) fail(p, FN_REGEX_UNSUPPORTED);
   return count;
 }
 
@@ -444,8 +444,7 @@ static int32_t parse_repeat(parser *p) {
     } else if (take(p, '{')) {
       n.least = take_count(p);
       n.most = take(p, ',') ? take_count(p) : n.least;
-      if (n.least < 0 || !take(p, '}') || (n.most >= 0 && n.most < n.least))
-        return fail(p, FN_REGEX_INVALID);
+      if (n.least < 0 || !take(p, '}') || (n.most >= 0 && n.most < n.least)) return fail(p, FN_REGEX_INVALID);
     } else {
       return atom;
     }
@@ -463,8 +462,7 @@ static int32_t parse_sequence(parser *p) {
 }
 
 static int32_t parse_alternatives(parser *p) {
-  if (++p->depth > DEPTH_MAX)
-    return fail(p, FN_REGEX_UNSUPPORTED);
+  if (++p->depth > DEPTH_MAX) return fail(p, FN_REGEX_UNSUPPORTED);
   int32_t all = parse_sequence(p);
   while (p->r->status == FN_REGEX_OK && take(p, '|')) {
     int32_t right = parse_sequence(p);
@@ -495,10 +493,8 @@ static void set_split(fn_regex *r, uint32_t at, bool lazy, uint32_t body, uint32
 static void generate_repeat(fn_regex *r, const node *n, int depth) {
   uint32_t atomic = 0;
   bool lazy = n->mode == LAZY;
-  if (n->mode == POSSESSIVE)
-    atomic = emit(r, O_ATOMIC, 0, 0, 0);
-  for (int32_t i = 0; i < n->least && r->status == FN_REGEX_OK; i++)
-    generate(r, n->left, depth);
+  if (n->mode == POSSESSIVE) atomic = emit(r, O_ATOMIC, 0, 0, 0);
+  for (int32_t i = 0; i < n->least && r->status == FN_REGEX_OK; i++) generate(r, n->left, depth);
   if (n->most < 0) { /* an empty turn ends the loop */
     uint32_t mark = r->marks++, loop = emit(r, O_SPLIT, 0, 0, 0);
     emit(r, O_MARK, 0, mark, 0);
@@ -526,8 +522,7 @@ static void generate_repeat(fn_regex *r, const node *n, int depth) {
 
 static void generate(fn_regex *r, int32_t index, int depth) {
   const node *n = &r->nodes[index];
-  if (r->status != FN_REGEX_OK)
-    return;
+  if (r->status != FN_REGEX_OK) return;
   if (depth > DEPTH_MAX * 4) {
     r->status = FN_REGEX_UNSUPPORTED;
     return;
@@ -573,16 +568,14 @@ static void generate(fn_regex *r, int32_t index, int depth) {
 fn_regex_status fn__regex_compile(fn_text pattern, fn_regex **out) {
   *out = NULL;
   fn_regex *r = calloc(1, sizeof *r);
-  if (!r)
-    return FN_REGEX_NO_MEMORY;
+  if (!r) return FN_REGEX_NO_MEMORY;
   r->nodes = malloc(NODES_MAX * sizeof *r->nodes);
   r->program = malloc(PROGRAM_MAX * sizeof *r->program);
   if (r->nodes && r->program) {
     parser p = {.r = r, .text = pattern};
     new_node(r, (node){.kind = EMPTY}); /* node 0: no item */
     int32_t root = parse_alternatives(&p);
-    if (more(&p))
-      fail(&p, FN_REGEX_INVALID); /* a ')' too many */
+    if (more(&p)) fail(&p, FN_REGEX_INVALID); /* a ')' too many */
     emit(r, O_SAVE, 0, 0, 0);
     generate(r, root, 0);
     emit(r, O_SAVE, 0, 1, 0);
@@ -600,8 +593,7 @@ fn_regex_status fn__regex_compile(fn_text pattern, fn_regex **out) {
 }
 
 void fn__regex_destroy(fn_regex *r) {
-  if (!r)
-    return;
+  if (!r) return;
   free(r->nodes);
   free(r->program);
   free(r->ranges);
@@ -611,21 +603,23 @@ void fn__regex_destroy(fn_regex *r) {
   free(r);
 }
 
-int fn__regex_groups(const fn_regex *regex) { return (int)regex->groups; }
+int fn__regex_groups(const fn_regex *regex) {
+  return (int)regex->groups;
+}
 
 int fn__regex_group_named(const fn_regex *regex, fn_text name) {
   for (uint32_t g = 1; g <= regex->groups && name.size > 0; g++)
-    if (strlen(regex->names[g]) == name.size && memcmp(regex->names[g], name.data, name.size) == 0)
-      return (int)g;
+    if (strlen(regex->names[g]) == name.size && memcmp(regex->names[g], name.data, name.size) == 0) return (int)g;
   return -1;
 }
 
 /* ---- matching ---- */
-static uint32_t fold(uint32_t c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
+static uint32_t fold(uint32_t c) {
+  return c >= 'A' && c <= 'Z' ? c + 32 : c;
+}
 static bool in_ranges(const fn_regex *r, const set *s, uint32_t c) {
   for (uint32_t i = 0; i < s->count; i++)
-    if (c >= r->ranges[s->first + i].low && c <= r->ranges[s->first + i].high)
-      return true;
+    if (c >= r->ranges[s->first + i].low && c <= r->ranges[s->first + i].high) return true;
   return false;
 }
 static bool in_set(const fn_regex *r, uint32_t index, uint32_t c) {
@@ -635,17 +629,27 @@ static bool in_set(const fn_regex *r, uint32_t index, uint32_t c) {
     found = in_ranges(r, s, fold(c)) || (c >= 'a' && c <= 'z' && in_ranges(r, s, c - 32));
   return found != s->negated;
 }
-static bool is_terminator(uint32_t c) { return c == '\n' || c == '\r' || c == 0x85 || c == 0x2028 || c == 0x2029; }
-static bool is_word(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_terminator(uint32_t c) {
+  return c == '\n' || c == '\r' || c == 0x85 || c == 0x2028 || c == 0x2029;
+}
+static bool is_word(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 
 static bool asserts(uint32_t kind, uint8_t flags, fn_text text, size_t at) {
   bool start = at == 0, end = at == text.size;
-  bool last_terminator = !end && ((text.data[at] == '\n' && at + 1 == text.size && (at == 0 || text.data[at - 1] != '\r')) ||
-                                  (text.data[at] == '\r' && (at + 1 == text.size || (at + 2 == text.size && text.data[at + 1] == '\n'))));
+  bool last_terminator =
+      !end && ((text.data[at] == '\n' && at + 1 == text.size && (at == 0 || text.data[at - 1] != '\r')) ||
+               (text.data[at] == '\r' && (at + 1 == text.size || (at + 2 == text.size && text.data[at + 1] == '\n'))));
   switch (kind) {
-  case '^': return start || (flags & MULTILINE && !end && (text.data[at - 1] == '\n' || (text.data[at - 1] == '\r' && text.data[at] != '\n')));
+  case '^':
+    return start || (flags & MULTILINE && !end &&
+                     (text.data[at - 1] == '\n' || (text.data[at - 1] == '\r' && text.data[at] != '\n')));
   case 'A': return start;
-  case '$': return end || last_terminator || (flags & MULTILINE && (text.data[at] == '\r' || (text.data[at] == '\n' && (start || text.data[at - 1] != '\r'))));
+  case '$':
+    return end || last_terminator ||
+           (flags & MULTILINE &&
+            (text.data[at] == '\r' || (text.data[at] == '\n' && (start || text.data[at - 1] != '\r'))));
   case 'Z': return end || last_terminator;
   case 'z': return end;
   default: {
@@ -659,8 +663,7 @@ static bool push(fn_regex *r, int64_t pc, int64_t pos) {
   if (r->stack_size == r->stack_capacity) {
     size_t capacity = r->stack_capacity ? r->stack_capacity * 2 : 256;
     frame *grown = capacity <= STACK_MAX ? realloc(r->stack, capacity * sizeof *grown) : NULL;
-    if (!grown)
-      return false;
+    if (!grown) return false;
     r->stack = grown;
     r->stack_capacity = capacity;
   }
@@ -690,12 +693,10 @@ static bool backtrack(fn_regex *r, size_t base, uint32_t *pc, size_t *pos) {
 
 static bool same_text(fn_text text, int64_t start, int64_t end, size_t at, bool ignore_case) {
   size_t size = (size_t)(end - start);
-  if (text.size - at < size)
-    return false;
+  if (text.size - at < size) return false;
   for (size_t i = 0; i < size; i++) {
     unsigned char a = (unsigned char)text.data[(size_t)start + i], b = (unsigned char)text.data[at + i];
-    if (ignore_case ? fold(a) != fold(b) : a != b)
-      return false;
+    if (ignore_case ? fold(a) != fold(b) : a != b) return false;
   }
   return true;
 }
@@ -703,13 +704,11 @@ static bool same_text(fn_text text, int64_t start, int64_t end, size_t at, bool 
 /* Runs from pc until its O_MATCH. 1: matched (*pos is the end; choices are left above the stack's base), 0, -1. */
 static int run(fn_regex *r, fn_text text, uint32_t pc, size_t *pos, int depth) {
   size_t base = r->stack_size, at = *pos, size;
-  if (depth > DEPTH_MAX)
-    return -1;
+  if (depth > DEPTH_MAX) return -1;
   for (;;) {
     const instruction *i = &r->program[pc];
     bool good = true;
-    if (--r->steps < 0)
-      return -1;
+    if (--r->steps < 0) return -1;
     if (i->op <= O_SET) {
       good = at < text.size;
       if (good) {
@@ -723,14 +722,12 @@ static int run(fn_regex *r, fn_text text, uint32_t pc, size_t *pos, int depth) {
       }
       pc++;
     } else if (i->op == O_SPLIT) {
-      if (!push(r, i->y, (int64_t)at))
-        return -1;
+      if (!push(r, i->y, (int64_t)at)) return -1;
       pc = i->x;
     } else if (i->op == O_JUMP) {
       pc = i->x;
     } else if (i->op == O_SAVE || i->op == O_MARK) {
-      if (!set_slot(r, i->op == O_SAVE ? i->x : (r->groups + 1) * 2 + i->x, (int64_t)at))
-        return -1;
+      if (!set_slot(r, i->op == O_SAVE ? i->x : (r->groups + 1) * 2 + i->x, (int64_t)at)) return -1;
       pc++;
     } else if (i->op == O_CHECK) { /* an empty turn: go on behind the loop */
       pc += r->slots[(r->groups + 1) * 2 + i->x] == (int64_t)at ? 2 : 1;
@@ -740,20 +737,17 @@ static int run(fn_regex *r, fn_text text, uint32_t pc, size_t *pos, int depth) {
     } else if (i->op == O_BACKREF) {
       bool known = i->x <= r->groups && r->slots[i->x * 2] >= 0 && r->slots[i->x * 2 + 1] >= 0;
       good = known && same_text(text, r->slots[i->x * 2], r->slots[i->x * 2 + 1], at, i->flags & IGNORE_CASE);
-      if (good)
-        at += (size_t)(r->slots[i->x * 2 + 1] - r->slots[i->x * 2]);
+      if (good) at += (size_t)(r->slots[i->x * 2 + 1] - r->slots[i->x * 2]);
       pc++;
     } else if (i->op == O_LOOK || i->op == O_ATOMIC) {
       size_t inner = r->stack_size, end = at;
       int found = run(r, text, pc + 1, &end, depth + 1);
-      if (found < 0)
-        return -1;
+      if (found < 0) return -1;
       bool negative = i->op == O_LOOK && i->y;
       if (found && !negative) { /* its choices are gone; its groups stay until undone */
         size_t kept = inner;
         for (size_t f = inner; f < r->stack_size; f++)
-          if (r->stack[f].pc < 0)
-            r->stack[kept++] = r->stack[f];
+          if (r->stack[f].pc < 0) r->stack[kept++] = r->stack[f];
         r->stack_size = kept;
         at = i->op == O_ATOMIC ? end : at;
       } else if (found) {
@@ -768,8 +762,7 @@ static int run(fn_regex *r, fn_text text, uint32_t pc, size_t *pos, int depth) {
       *pos = at;
       return 1;
     }
-    if (!good && !backtrack(r, base, &pc, &at))
-      return 0;
+    if (!good && !backtrack(r, base, &pc, &at)) return 0;
   }
 }
 
@@ -780,13 +773,11 @@ int fn__regex_find(fn_regex *r, fn_text text, size_t from, int64_t *spans) {
   for (size_t start = from; start <= text.size;) {
     if (literal) { /* no match starts before the first character's next place */
       const char *next = start < text.size ? memchr(text.data + start, (int)r->program[1].x, text.size - start) : NULL;
-      if (!next)
-        return 0;
+      if (!next) return 0;
       start = (size_t)(next - text.data);
     }
     size_t end = start;
-    for (size_t i = 0; i < slots; i++)
-      r->slots[i] = -1;
+    for (size_t i = 0; i < slots; i++) r->slots[i] = -1;
     r->stack_size = 0;
     int found = run(r, text, 0, &end, 0);
     if (found) {

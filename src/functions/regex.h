@@ -8,7 +8,12 @@
 #define FN_REGEX_STEPS_MAX 50000000 /* of one search: a pattern that would run for ever gives an error */
 
 typedef struct fn_regex fn_regex;
-typedef enum fn_regex_status { FN_REGEX_OK = 0, FN_REGEX_INVALID, FN_REGEX_UNSUPPORTED, FN_REGEX_NO_MEMORY } fn_regex_status;
+typedef enum fn_regex_status {
+  FN_REGEX_OK = 0,
+  FN_REGEX_INVALID,
+  FN_REGEX_UNSUPPORTED,
+  FN_REGEX_NO_MEMORY
+} fn_regex_status;
 fn_regex_status fn__regex_compile(fn_text pattern, fn_regex **out);
 void fn__regex_destroy(fn_regex *regex);
 int fn__regex_groups(const fn_regex *regex); /* without group 0 */

@@ -17,15 +17,14 @@ typedef struct regex_call {
 } regex_call;
 
 static trn_status raise_pattern(const regex_call *rc, fn_text pattern, fn_regex_status status) {
-  if (status == FN_REGEX_NO_MEMORY)
-    return fn__raise_out_of_memory(&rc->call->report);
+  if (status == FN_REGEX_NO_MEMORY) return fn__raise_out_of_memory(&rc->call->report);
   if (status == FN_REGEX_UNSUPPORTED) {
     rc->call->report.error->fail(rc->call->report.error->self, TRN_UNIMPLEMENTED, NULL,
                                  "this construct of regular expressions is not supported, or the pattern is too big");
     return TRN_UNIMPLEMENTED;
   }
-  trn_status result = fn__raise(&rc->call->report, "INVALID_PARAMETER_VALUE.PATTERN", "functionName", rc->name, "parameter",
-                                "`regexp`", NULL);
+  trn_status result = fn__raise(&rc->call->report, "INVALID_PARAMETER_VALUE.PATTERN", "functionName", rc->name,
+                                "parameter", "`regexp`", NULL);
   char quoted[300];
   size_t size = pattern.size < 290 ? pattern.size : 290;
   quoted[0] = '\'';
@@ -48,8 +47,7 @@ static trn_status use_pattern(regex_call *rc, fn_text pattern) {
 static trn_status find(regex_call *rc, fn_text text, size_t from, bool *found) {
   int result = fn__regex_find(rc->regex, text, from, rc->spans);
   *found = result > 0;
-  if (result >= 0)
-    return TRN_OK;
+  if (result >= 0) return TRN_OK;
   rc->call->report.error->fail(rc->call->report.error->self, TRN_RESOURCE_EXHAUSTED, NULL,
                                "a regular expression took too many steps");
   return TRN_RESOURCE_EXHAUSTED;
@@ -58,29 +56,26 @@ static trn_status find(regex_call *rc, fn_text text, size_t from, bool *found) {
 /* Where the search after a match goes on; a match of nothing moves on by a character. */
 static size_t next_start(const regex_call *rc, fn_text text) {
   size_t end = (size_t)rc->spans[1];
-  if (rc->spans[1] > rc->spans[0])
-    return end;
+  if (rc->spans[1] > rc->spans[0]) return end;
   return end < text.size ? end + fn__char_size((unsigned char)text.data[end]) : end + 1;
 }
 
 static trn_status rlike(regex_call *rc, int64_t row) {
   bool found = false;
   trn_status status = use_pattern(rc, fn__get_text(&rc->call->columns[1], row));
-  if (status == TRN_OK)
-    status = find(rc, fn__get_text(&rc->call->columns[0], row), 0, &found);
+  if (status == TRN_OK) status = find(rc, fn__get_text(&rc->call->columns[0], row), 0, &found);
   fn__set_bool(&rc->call->out, row, found);
   return status;
 }
 
 static trn_status check_group(const regex_call *rc, int64_t group) {
   int64_t groups = fn__regex_groups(rc->regex);
-  if (group >= 0 && group <= groups)
-    return TRN_OK;
+  if (group >= 0 && group <= groups) return TRN_OK;
   char count[FN_INT_TEXT_MAX], index[FN_INT_TEXT_MAX];
   count[fn__int_print(groups, count)] = 0;
   index[fn__int_print(group, index)] = 0;
-  return fn__raise(&rc->call->report, "INVALID_PARAMETER_VALUE.REGEX_GROUP_INDEX", "functionName", rc->name, "parameter", "`idx`",
-                   "groupCount", count, "groupIndex", index, NULL);
+  return fn__raise(&rc->call->report, "INVALID_PARAMETER_VALUE.REGEX_GROUP_INDEX", "functionName", rc->name,
+                   "parameter", "`idx`", "groupCount", count, "groupIndex", index, NULL);
 }
 
 static trn_status extract(regex_call *rc, int64_t row) {
@@ -88,14 +83,12 @@ static trn_status extract(regex_call *rc, int64_t row) {
   int64_t group = fn__get_i32(&rc->call->columns[2], row);
   bool found = false;
   trn_status status = use_pattern(rc, fn__get_text(&rc->call->columns[1], row));
-  if (status == TRN_OK)
-    status = find(rc, text, 0, &found);
-  if (status == TRN_OK && found)
-    status = check_group(rc, group);
-  if (status != TRN_OK)
-    return status;
+  if (status == TRN_OK) status = find(rc, text, 0, &found);
+  if (status == TRN_OK && found) status = check_group(rc, group);
+  if (status != TRN_OK) return status;
   bool took_part = found && rc->spans[group * 2] >= 0;
-  fn__push(&rc->call->out, took_part ? text.data + rc->spans[group * 2] : "", took_part ? (size_t)(rc->spans[group * 2 + 1] - rc->spans[group * 2]) : 0);
+  fn__push(&rc->call->out, took_part ? text.data + rc->spans[group * 2] : "",
+           took_part ? (size_t)(rc->spans[group * 2 + 1] - rc->spans[group * 2]) : 0);
   return TRN_OK;
 }
 
@@ -104,8 +97,7 @@ static trn_status substr(regex_call *rc, int64_t row) {
   fn_text text = fn__get_text(&rc->call->columns[0], row);
   bool found = false;
   trn_status status = use_pattern(rc, fn__get_text(&rc->call->columns[1], row));
-  if (status == TRN_OK)
-    status = find(rc, text, 0, &found);
+  if (status == TRN_OK) status = find(rc, text, 0, &found);
   if (status == TRN_OK && found)
     fn__push(&rc->call->out, text.data + rc->spans[0], (size_t)(rc->spans[1] - rc->spans[0]));
   else if (status == TRN_OK)
@@ -117,9 +109,9 @@ static trn_status instr(regex_call *rc, int64_t row) {
   fn_text text = fn__get_text(&rc->call->columns[0], row);
   bool found = false;
   trn_status status = use_pattern(rc, fn__get_text(&rc->call->columns[1], row));
-  if (status == TRN_OK)
-    status = find(rc, text, 0, &found);
-  ((int32_t *)rc->call->out.data)[row] = found ? (int32_t)fn__char_count((fn_text){text.data, (size_t)rc->spans[0]}) + 1 : 0;
+  if (status == TRN_OK) status = find(rc, text, 0, &found);
+  ((int32_t *)rc->call->out.data)[row] =
+      found ? (int32_t)fn__char_count((fn_text){text.data, (size_t)rc->spans[0]}) + 1 : 0;
   return status;
 }
 
@@ -131,8 +123,7 @@ static trn_status count(regex_call *rc, int64_t row) {
   for (size_t at = 0; status == TRN_OK && found && at <= text.size; at = next_start(rc, text)) {
     status = find(rc, text, at, &found);
     matches += found;
-    if (!found)
-      break;
+    if (!found) break;
   }
   ((int32_t *)rc->call->out.data)[row] = matches;
   return status;
@@ -145,8 +136,7 @@ static bool append_replacement(regex_call *rc, fn_text text, fn_text with) {
     char c = with.data[i];
     int64_t group = -1;
     if (c == '\\') {
-      if (++i == with.size)
-        return false;
+      if (++i == with.size) return false;
       fn__append(out, with.data + i, 1);
       continue;
     }
@@ -156,21 +146,18 @@ static bool append_replacement(regex_call *rc, fn_text text, fn_text with) {
     }
     if (++i < with.size && with.data[i] == '{') {
       const char *close = memchr(with.data + i, '}', with.size - i);
-      if (!close)
-        return false;
+      if (!close) return false;
       group = fn__regex_group_named(rc->regex, (fn_text){with.data + i + 1, (size_t)(close - with.data) - i - 1});
       i = (size_t)(close - with.data);
     } else {
       for (; i < with.size && with.data[i] >= '0' && with.data[i] <= '9'; i++) {
         int64_t longer = (group < 0 ? 0 : group * 10) + (with.data[i] - '0');
-        if (group >= 0 && longer > fn__regex_groups(rc->regex))
-          break;
+        if (group >= 0 && longer > fn__regex_groups(rc->regex)) break;
         group = longer;
       }
       i--;
     }
-    if (group < 0 || group > fn__regex_groups(rc->regex))
-      return false;
+    if (group < 0 || group > fn__regex_groups(rc->regex)) return false;
     if (rc->spans[group * 2] >= 0)
       fn__append(out, text.data + rc->spans[group * 2], (size_t)(rc->spans[group * 2 + 1] - rc->spans[group * 2]));
   }
@@ -186,11 +173,11 @@ static trn_status replace(regex_call *rc, int64_t row) {
   trn_status status = use_pattern(rc, fn__get_text(&rc->call->columns[1], row));
   while (status == TRN_OK && found && at <= text.size) {
     status = find(rc, text, at, &found);
-    if (status != TRN_OK || !found)
-      break;
+    if (status != TRN_OK || !found) break;
     fn__append(&rc->call->out, text.data + copied, (size_t)rc->spans[0] - copied);
     if (!append_replacement(rc, text, with))
-      return fn__raise(&rc->call->report, "INVALID_PARAMETER_VALUE.PATTERN", "functionName", rc->name, "parameter", "`rep`", "value", "", NULL);
+      return fn__raise(&rc->call->report, "INVALID_PARAMETER_VALUE.PATTERN", "functionName", rc->name, "parameter",
+                       "`rep`", "value", "", NULL);
     copied = (size_t)rc->spans[1];
     at = next_start(rc, text);
   }
@@ -215,12 +202,24 @@ static trn_status each_row(fn_call *call, const char *name, trn_status (*one)(re
   return status;
 }
 
-static trn_status run_rlike(fn_call *call) { return each_row(call, "`rlike`", rlike); }
-static trn_status run_extract(fn_call *call) { return each_row(call, "`regexp_extract`", extract); }
-static trn_status run_substr(fn_call *call) { return each_row(call, "`regexp_substr`", substr); }
-static trn_status run_instr(fn_call *call) { return each_row(call, "`regexp_instr`", instr); }
-static trn_status run_count(fn_call *call) { return each_row(call, "`regexp_count`", count); }
-static trn_status run_replace(fn_call *call) { return each_row(call, "`regexp_replace`", replace); }
+static trn_status run_rlike(fn_call *call) {
+  return each_row(call, "`rlike`", rlike);
+}
+static trn_status run_extract(fn_call *call) {
+  return each_row(call, "`regexp_extract`", extract);
+}
+static trn_status run_substr(fn_call *call) {
+  return each_row(call, "`regexp_substr`", substr);
+}
+static trn_status run_instr(fn_call *call) {
+  return each_row(call, "`regexp_instr`", instr);
+}
+static trn_status run_count(fn_call *call) {
+  return each_row(call, "`regexp_count`", count);
+}
+static trn_status run_replace(fn_call *call) {
+  return each_row(call, "`regexp_replace`", replace);
+}
 
 /* ---- lists of texts: split(text, pattern, limit), regexp_extract_all(text, pattern, group) ---- */
 typedef struct list_out {
@@ -233,8 +232,7 @@ static bool push_text(list_out *out, const char *data, size_t size) {
   if (out->texts.next >= out->capacity) {
     int64_t capacity = out->capacity ? out->capacity * 2 : 64;
     int32_t *grown = capacity < INT32_MAX ? fn__alloc(((size_t)capacity + 1) * sizeof *grown) : NULL;
-    if (!grown)
-      return false;
+    if (!grown) return false;
     if (out->texts.data)
       memcpy(grown, out->texts.data, ((size_t)out->texts.next + 1) * sizeof *grown);
     else
@@ -256,9 +254,9 @@ static trn_status split_row(regex_call *rc, list_out *out, int64_t row) {
   trn_status status = use_pattern(rc, fn__get_text(&rc->call->columns[1], row));
   while (status == TRN_OK && good && at <= text.size && (limit <= 0 || parts < limit)) {
     status = find(rc, text, at, &found);
-    if (status != TRN_OK || !found)
-      break;
-    bool nothing = rc->spans[1] == rc->spans[0], at_start = rc->spans[1] == 0, at_end = nothing && (size_t)rc->spans[0] == text.size;
+    if (status != TRN_OK || !found) break;
+    bool nothing = rc->spans[1] == rc->spans[0], at_start = rc->spans[1] == 0,
+         at_end = nothing && (size_t)rc->spans[0] == text.size;
     if (!at_start && !at_end) {
       good = push_text(out, text.data + start, (size_t)rc->spans[0] - start);
       start = (size_t)rc->spans[1];
@@ -266,8 +264,7 @@ static trn_status split_row(regex_call *rc, list_out *out, int64_t row) {
     }
     at = next_start(rc, text);
   }
-  if (status == TRN_OK && good)
-    good = push_text(out, text.data + start, text.size - start);
+  if (status == TRN_OK && good) good = push_text(out, text.data + start, text.size - start);
   return good ? status : fn__raise_out_of_memory(&rc->call->report);
 }
 
@@ -278,12 +275,11 @@ static trn_status extract_all_row(regex_call *rc, list_out *out, int64_t row) {
   trn_status status = use_pattern(rc, fn__get_text(&rc->call->columns[1], row));
   for (size_t at = 0; status == TRN_OK && good && at <= text.size; at = next_start(rc, text)) {
     status = find(rc, text, at, &found);
-    if (status == TRN_OK && found)
-      status = check_group(rc, group);
-    if (status != TRN_OK || !found)
-      break;
+    if (status == TRN_OK && found) status = check_group(rc, group);
+    if (status != TRN_OK || !found) break;
     bool took_part = rc->spans[group * 2] >= 0;
-    good = push_text(out, took_part ? text.data + rc->spans[group * 2] : "", took_part ? (size_t)(rc->spans[group * 2 + 1] - rc->spans[group * 2]) : 0);
+    good = push_text(out, took_part ? text.data + rc->spans[group * 2] : "",
+                     took_part ? (size_t)(rc->spans[group * 2 + 1] - rc->spans[group * 2]) : 0);
   }
   return good ? status : fn__raise_out_of_memory(&rc->call->report);
 }
@@ -295,8 +291,7 @@ static trn_status each_list(fn_call *call, const char *name, trn_status (*one)(r
   trn_status status = push_text(&out, "", 0) ? TRN_OK : fn__raise_out_of_memory(&call->report);
   out.texts.next = 0; /* only for the memory */
   for (int64_t row = 0; row < call->rows && status == TRN_OK; row++) {
-    if (!fn__row_is_null(&call->out, row))
-      status = one(&rc, &out, row);
+    if (!fn__row_is_null(&call->out, row)) status = one(&rc, &out, row);
     fn__push_list(&call->out, out.texts.next);
   }
   fn__regex_destroy(rc.regex);
@@ -305,23 +300,25 @@ static trn_status each_list(fn_call *call, const char *name, trn_status (*one)(r
     fn__builder_clear(&out.texts);
     return status;
   }
-  if (fn__builder_finish(&out.texts, &child) != TRN_OK)
-    return fn__raise_out_of_memory(&call->report);
+  if (fn__builder_finish(&out.texts, &child) != TRN_OK) return fn__raise_out_of_memory(&call->report);
   fn__add_child(&call->out, &child);
   return TRN_OK;
 }
 
-static trn_status run_split(fn_call *call) { return each_list(call, "`split`", split_row); }
-static trn_status run_extract_all(fn_call *call) { return each_list(call, "`regexp_extract_all`", extract_all_row); }
+static trn_status run_split(fn_call *call) {
+  return each_list(call, "`split`", split_row);
+}
+static trn_status run_extract_all(fn_call *call) {
+  return each_list(call, "`regexp_extract_all`", extract_all_row);
+}
 
 /* ---- binding ---- */
-#define BIND(name, letters, result)                                                                            \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                     \
-    (void)schema;                                                                                              \
-    if (!fn__args_are(call, letters))                                                                          \
-      return fn__mismatch(call);                                                                               \
-    *out = result;                                                                                             \
-    return TRN_OK;                                                                                             \
+#define BIND(name, letters, result)                                                                                    \
+  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
+    (void)schema;                                                                                                      \
+    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
+    *out = result;                                                                                                     \
+    return TRN_OK;                                                                                                     \
   }
 BIND(rlike, "ss", fn__type(FN_BOOL))
 BIND(extract, "ssi", fn__type(FN_STRING))
@@ -333,16 +330,15 @@ enum { SPLIT = 1, EXTRACT_ALL };
 static trn_status bind_list(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
   fn_type text = fn__type(FN_STRING);
   struct ArrowSchema child;
-  if (!fn__args_are(call, call->function->op == EXTRACT_ALL ? "ssi" : "ss|i"))
-    return fn__mismatch(call);
+  if (!fn__args_are(call, call->function->op == EXTRACT_ALL ? "ssi" : "ss|i")) return fn__mismatch(call);
   *out = fn__type(FN_LIST);
-  if (!schema)
-    return TRN_OK;
+  if (!schema) return TRN_OK;
   trn_status status = fn__schema_make(&child, &text, "element", false);
   return status == TRN_OK ? fn__schema_nest(schema, "+l", "", true, &child, 1) : status;
 }
 
-#define REGEX(name, flags, bind, kernel) {"trn." name, TRN_IMMUTABLE, FN_STRICT | FN_POSITION | (flags), 0, bind, kernel}
+#define REGEX(name, flags, bind, kernel)                                                                               \
+  { "trn." name, TRN_IMMUTABLE, FN_STRICT | FN_POSITION | (flags), 0, bind, kernel }
 const fn_scalar fn__regex_table[] = {
     REGEX("rlike", 0, bind_rlike, run_rlike),
     REGEX("regexp_extract", 0, bind_extract, run_extract),

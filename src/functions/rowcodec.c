@@ -8,13 +8,11 @@ bool fn__bytes_append(fn_bytes *bytes, const void *data, size_t size) {
   if (size > bytes->capacity - bytes->size) {
     size_t capacity = bytes->capacity * 2 > bytes->size + size ? bytes->capacity * 2 : bytes->size + size;
     char *grown = realloc(bytes->data, capacity < 16 ? 16 : capacity);
-    if (!grown)
-      return false;
+    if (!grown) return false;
     bytes->data = grown;
     bytes->capacity = capacity < 16 ? 16 : capacity;
   }
-  if (size)
-    memcpy(bytes->data + bytes->size, data, size);
+  if (size) memcpy(bytes->data + bytes->size, data, size);
   bytes->size += size;
   return true;
 }
@@ -29,10 +27,8 @@ static bool encode(const fn_column *column, int64_t row, bool canonical, fn_byte
   bool null = fn__is_null(column, row);
   char present = !null;
   size_t width = fn__type_width((fn_kind)column->type.kind);
-  if (depth > FN_NESTING_MAX || !fn__bytes_append(out, &present, 1))
-    return false;
-  if (null)
-    return true;
+  if (depth > FN_NESTING_MAX || !fn__bytes_append(out, &present, 1)) return false;
+  if (null) return true;
   if (width) {
     const char *at = (const char *)column->data + (size_t)(row * column->step) * width;
     if (canonical && column->type.kind == FN_FLOAT64) {
@@ -63,11 +59,9 @@ static bool encode(const fn_column *column, int64_t row, bool canonical, fn_byte
   case FN_MAP: {
     const int32_t *offsets = column->offsets + row * column->step;
     uint32_t size = (uint32_t)(offsets[1] - offsets[0]);
-    if (fn__column_child(column, 0, &child) != TRN_OK || !fn__bytes_append(out, &size, sizeof size))
-      return false;
+    if (fn__column_child(column, 0, &child) != TRN_OK || !fn__bytes_append(out, &size, sizeof size)) return false;
     for (int32_t i = offsets[0]; i < offsets[1]; i++)
-      if (!encode(&child, i, canonical, out, depth + 1))
-        return false;
+      if (!encode(&child, i, canonical, out, depth + 1)) return false;
     return true;
   }
   case FN_STRUCT:
@@ -93,8 +87,7 @@ static uint32_t take_size(const char **at) {
 
 #define COMPARE(x, y) ((x) < (y) ? -1 : (x) > (y))
 static int compare_doubles(double x, double y) {
-  if (isnan(x) || isnan(y))
-    return isnan(x) - isnan(y);
+  if (isnan(x) || isnan(y)) return isnan(x) - isnan(y);
   return COMPARE(x, y);
 }
 
@@ -157,12 +150,10 @@ int fn__encoded_compare(const fn_type *type, const char **a, const char **b) {
   case FN_MAP: {
     uint32_t p = take_size(a), q = take_size(b);
     fn_type child;
-    if (!fn__type_read(type->schema->children[0], &child))
-      return 0;
+    if (!fn__type_read(type->schema->children[0], &child)) return 0;
     for (uint32_t i = 0; i < p && i < q; i++) {
       int order = fn__encoded_compare(&child, a, b);
-      if (order)
-        return order;
+      if (order) return order;
     }
     return COMPARE(p, q);
   }
@@ -170,8 +161,7 @@ int fn__encoded_compare(const fn_type *type, const char **a, const char **b) {
     for (int64_t i = 0; i < type->schema->n_children; i++) {
       fn_type child;
       int order = fn__type_read(type->schema->children[i], &child) ? fn__encoded_compare(&child, a, b) : 0;
-      if (order)
-        return order;
+      if (order) return order;
     }
     return 0;
   default: return 0;
@@ -186,8 +176,7 @@ uint64_t fn__bytes_hash(const char *data, size_t size) { /* FNV-1a over words, m
     hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
     hash ^= hash >> 32;
   }
-  for (; size > 0; data++, size--)
-    hash = (hash ^ (unsigned char)*data) * 0x100000001b3u;
+  for (; size > 0; data++, size--) hash = (hash ^ (unsigned char)*data) * 0x100000001b3u;
   hash ^= hash >> 29;
   return hash * 0xbf58476d1ce4e5b9u;
 }
@@ -195,36 +184,33 @@ uint64_t fn__bytes_hash(const char *data, size_t size) { /* FNV-1a over words, m
 /* ---- sinks ---- */
 static size_t value_width(const fn_sink *sink) {
   size_t width = fn__type_width((fn_kind)sink->type.kind);
-  return width ? width : sink->type.kind == FN_BOOL ? 1 : sink->type.kind == FN_STRUCT || sink->type.kind == FN_NULL ? 0 : 4;
+  return width                                                        ? width
+         : sink->type.kind == FN_BOOL                                 ? 1
+         : sink->type.kind == FN_STRUCT || sink->type.kind == FN_NULL ? 0
+                                                                      : 4;
 }
 
 static bool sink_init(fn_sink *sink, const struct ArrowSchema *schema, int depth) {
   *sink = (fn_sink){0};
-  if (depth > FN_NESTING_MAX || !fn__type_read(schema, &sink->type))
-    return false;
-  if (sink->type.kind < FN_LIST)
-    return true;
+  if (depth > FN_NESTING_MAX || !fn__type_read(schema, &sink->type)) return false;
+  if (sink->type.kind < FN_LIST) return true;
   sink->children = calloc((size_t)schema->n_children + 1, sizeof *sink->children);
-  if (!sink->children)
-    return false;
+  if (!sink->children) return false;
   for (int64_t i = 0; i < schema->n_children; i++) {
-    if (!sink_init(&sink->children[i], schema->children[i], depth + 1))
-      return false;
+    if (!sink_init(&sink->children[i], schema->children[i], depth + 1)) return false;
     sink->child_count++;
   }
   return true;
 }
 
 bool fn__sink_init(fn_sink *sink, const struct ArrowSchema *schema) {
-  if (sink_init(sink, schema, 0))
-    return true;
+  if (sink_init(sink, schema, 0)) return true;
   fn__sink_clear(sink);
   return false;
 }
 
 void fn__sink_clear(fn_sink *sink) {
-  for (int64_t i = 0; i < sink->child_count; i++)
-    fn__sink_clear(&sink->children[i]);
+  for (int64_t i = 0; i < sink->child_count; i++) fn__sink_clear(&sink->children[i]);
   free(sink->children);
   free(sink->data);
   free(sink->valid);
@@ -250,8 +236,7 @@ static char *new_row(fn_sink *sink, bool present) {
       return NULL;
     }
     memset(valid, 0, (size_t)capacity / 8 + 1);
-    if (has_offsets(sink))
-      memset(data, 0, 4);
+    if (has_offsets(sink)) memset(data, 0, 4);
     if (sink->data) {
       memcpy(data, sink->data, ((size_t)sink->rows + 1) * width);
       memcpy(valid, sink->valid, (size_t)sink->rows / 8 + 1);
@@ -262,8 +247,7 @@ static char *new_row(fn_sink *sink, bool present) {
     sink->valid = valid;
     sink->capacity = capacity;
   }
-  if (present)
-    sink->valid[sink->rows >> 3] |= (uint8_t)(1u << (sink->rows & 7));
+  if (present) sink->valid[sink->rows >> 3] |= (uint8_t)(1u << (sink->rows & 7));
   return sink->data + (size_t)sink->rows++ * width;
 }
 
@@ -276,14 +260,12 @@ static void end_offset(fn_sink *sink, size_t end) {
 
 void fn__sink_put_null(fn_sink *sink) {
   char *at = new_row(sink, false);
-  if (!at)
-    return;
+  if (!at) return;
   if (has_offsets(sink))
     ((int32_t *)sink->data)[sink->rows] = ((int32_t *)sink->data)[sink->rows - 1];
   else
     memset(at, 0, value_width(sink));
-  for (int64_t i = 0; sink->type.kind == FN_STRUCT && i < sink->child_count; i++)
-    fn__sink_put_null(&sink->children[i]);
+  for (int64_t i = 0; sink->type.kind == FN_STRUCT && i < sink->child_count; i++) fn__sink_put_null(&sink->children[i]);
 }
 
 void fn__sink_put(fn_sink *sink, const char **at) {
@@ -292,32 +274,26 @@ void fn__sink_put(fn_sink *sink, const char **at) {
     return;
   }
   char *to = new_row(sink, true);
-  if (!to)
-    return;
+  if (!to) return;
   size_t width = value_width(sink);
   switch (sink->type.kind) {
   case FN_STRING:
   case FN_BINARY: {
     uint32_t size = take_size(at);
-    if (!fn__bytes_append(&sink->text, *at, size))
-      sink->failed = true;
+    if (!fn__bytes_append(&sink->text, *at, size)) sink->failed = true;
     *at += size;
     end_offset(sink, sink->text.size);
     break;
   }
   case FN_LIST:
   case FN_MAP:
-    for (uint32_t size = take_size(at); size > 0; size--)
-      fn__sink_put(&sink->children[0], at);
+    for (uint32_t size = take_size(at); size > 0; size--) fn__sink_put(&sink->children[0], at);
     end_offset(sink, (size_t)sink->children[0].rows);
     break;
   case FN_STRUCT:
-    for (int64_t i = 0; i < sink->child_count; i++)
-      fn__sink_put(&sink->children[i], at);
+    for (int64_t i = 0; i < sink->child_count; i++) fn__sink_put(&sink->children[i], at);
     break;
-  default:
-    memcpy(to, *at, width);
-    *at += width;
+  default: memcpy(to, *at, width); *at += width;
   }
 }
 
@@ -333,25 +309,21 @@ void fn__sink_put_value(fn_sink *sink, const fn_column *column, int64_t row, fn_
 
 static bool sink_failed(const fn_sink *sink) {
   bool failed = sink->failed;
-  for (int64_t i = 0; i < sink->child_count; i++)
-    failed |= sink_failed(&sink->children[i]);
+  for (int64_t i = 0; i < sink->child_count; i++) failed |= sink_failed(&sink->children[i]);
   return failed;
 }
 
 static trn_status finish(fn_sink *sink, struct ArrowArray *out) {
   fn_builder builder;
   size_t width = fn__type_width((fn_kind)sink->type.kind);
-  if (!fn__builder_init(&builder, &sink->type, sink->rows))
-    return builder.status;
+  if (!fn__builder_init(&builder, &sink->type, sink->rows)) return builder.status;
   if (width && sink->rows)
     memcpy(builder.data, sink->data, width * (size_t)sink->rows);
   else if (has_offsets(sink) && sink->rows)
     memcpy(builder.data, sink->data, 4 * ((size_t)sink->rows + 1));
   for (int64_t row = 0; row < sink->rows; row++) {
-    if (sink->type.kind == FN_BOOL)
-      fn__set_bool(&builder, row, sink->data[row]);
-    if (!fn__bit(sink->valid, row))
-      fn__set_null(&builder, row);
+    if (sink->type.kind == FN_BOOL) fn__set_bool(&builder, row, sink->data[row]);
+    if (!fn__bit(sink->valid, row)) fn__set_null(&builder, row);
   }
   fn__append(&builder, sink->text.data ? sink->text.data : "", sink->text.size);
   if (sink->type.kind != FN_STRING && sink->type.kind != FN_BINARY) {

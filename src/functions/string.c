@@ -6,19 +6,22 @@
 #include <string.h>
 
 /* Rows whose result is not null already; the others get an empty text. */
-#define EACH_TEXT_ROW(call, row)                                                                               \
-  for (int64_t row = 0; row < (call)->rows; row++)                                                             \
-    if (fn__row_is_null(&(call)->out, row))                                                                    \
-      fn__push_end(&(call)->out, 0);                                                                           \
+#define EACH_TEXT_ROW(call, row)                                                                                       \
+  for (int64_t row = 0; row < (call)->rows; row++)                                                                     \
+    if (fn__row_is_null(&(call)->out, row))                                                                            \
+      fn__push_end(&(call)->out, 0);                                                                                   \
     else
 
-static fn_text text_at(const fn_call *call, size_t argument, int64_t row) { return fn__get_text(&call->columns[argument], row); }
-static int32_t int_at(const fn_call *call, size_t argument, int64_t row) { return fn__get_i32(&call->columns[argument], row); }
+static fn_text text_at(const fn_call *call, size_t argument, int64_t row) {
+  return fn__get_text(&call->columns[argument], row);
+}
+static int32_t int_at(const fn_call *call, size_t argument, int64_t row) {
+  return fn__get_i32(&call->columns[argument], row);
+}
 
 /* Characters start..until-1 (from 0), as UTF8String.substring. */
 static fn_text slice_chars(fn_text text, int64_t start, int64_t until) {
-  if (until <= start || start >= (int64_t)text.size)
-    return (fn_text){text.data, 0};
+  if (until <= start || start >= (int64_t)text.size) return (fn_text){text.data, 0};
   size_t from = fn__char_offset(text, start);
   fn_text rest = {text.data + from, text.size - from};
   rest.size = fn__char_offset(rest, until - (start > 0 ? start : 0));
@@ -60,38 +63,32 @@ static trn_status left_right(fn_call *call) {
 
 /* Byte offset of `what` in `text` from `from` on, or -1. */
 static int64_t find_bytes(fn_text text, fn_text what, size_t from) {
-  if (what.size == 0)
-    return from <= text.size ? (int64_t)from : -1;
-  if (from >= text.size)
-    return -1;
+  if (what.size == 0) return from <= text.size ? (int64_t)from : -1;
+  if (from >= text.size) return -1;
   const char *found = memmem(text.data + from, text.size - from, what.data, what.size);
   return found ? found - text.data : -1;
 }
 
 static int64_t find_bytes_back(fn_text text, fn_text what, int64_t from) {
   for (int64_t at = from; at >= 0; at--)
-    if ((size_t)at + what.size <= text.size && memcmp(text.data + at, what.data, what.size) == 0)
-      return at;
+    if ((size_t)at + what.size <= text.size && memcmp(text.data + at, what.data, what.size) == 0) return at;
   return -1;
 }
 
 static fn_text part_by_index(fn_text text, fn_text delimiter, int64_t count) {
-  if (delimiter.size == 0 || count == 0)
-    return (fn_text){text.data, 0};
+  if (delimiter.size == 0 || count == 0) return (fn_text){text.data, 0};
   if (count > 0) {
     int64_t at = -1;
     for (; count > 0; count--) {
       at = find_bytes(text, delimiter, (size_t)(at + 1));
-      if (at < 0)
-        return text;
+      if (at < 0) return text;
     }
     return (fn_text){text.data, (size_t)at};
   }
   int64_t at = (int64_t)text.size - (int64_t)delimiter.size + 1;
   for (; count < 0; count++) {
     at = find_bytes_back(text, delimiter, at - 1);
-    if (at < 0)
-      return text;
+    if (at < 0) return text;
   }
   size_t start = (size_t)at + delimiter.size;
   return (fn_text){text.data + start, text.size - start};
@@ -109,14 +106,14 @@ static trn_status split_part(fn_call *call) {
   EACH_TEXT_ROW(call, row) {
     fn_text text = text_at(call, 0, row), delimiter = text_at(call, 1, row), part = {text.data, 0};
     int64_t wanted = int_at(call, 2, row), parts = 1, index = 1;
-    if (wanted == 0)
-      return fn__raise(&call->report, "INVALID_INDEX_OF_ZERO", NULL);
+    if (wanted == 0) return fn__raise(&call->report, "INVALID_INDEX_OF_ZERO", NULL);
     if (delimiter.size == 0) { /* one part, the whole */
       part = wanted == 1 || wanted == -1 ? text : part;
       fn__push(&call->out, part.data, part.size);
       continue;
     }
-    for (int64_t at = find_bytes(text, delimiter, 0); at >= 0; at = find_bytes(text, delimiter, (size_t)at + delimiter.size))
+    for (int64_t at = find_bytes(text, delimiter, 0); at >= 0;
+         at = find_bytes(text, delimiter, (size_t)at + delimiter.size))
       parts++;
     wanted = wanted < 0 ? parts + 1 + wanted : wanted;
     size_t start = 0;
@@ -157,18 +154,15 @@ static trn_status concat_ws(fn_call *call) {
     for (size_t i = 1; i < call->count; i++) {
       const fn_column *column = &call->columns[i];
       fn_column child = *column;
-      if (fn__is_null(column, row))
-        continue;
+      if (fn__is_null(column, row)) continue;
       bool is_list = column->type.kind == FN_LIST;
-      int64_t from = is_list ? column->offsets[row * column->step] : row, to = is_list ? column->offsets[row * column->step + 1] : row + 1;
-      if (is_list && fn__column_child(column, 0, &child) != TRN_OK)
-        return fn__mismatch(call);
+      int64_t from = is_list ? column->offsets[row * column->step] : row,
+              to = is_list ? column->offsets[row * column->step + 1] : row + 1;
+      if (is_list && fn__column_child(column, 0, &child) != TRN_OK) return fn__mismatch(call);
       for (int64_t e = from; e < to; e++) {
-        if (fn__is_null(&child, e))
-          continue;
+        if (fn__is_null(&child, e)) continue;
         fn_text text = fn__get_text(&child, e);
-        if (any)
-          fn__append(&call->out, separator.data, separator.size);
+        if (any) fn__append(&call->out, separator.data, separator.size);
         fn__append(&call->out, text.data, text.size);
         any = true;
       }
@@ -185,10 +179,8 @@ static trn_status repeat(fn_call *call) {
     times = times < 0 || text.size == 0 ? 0 : times;
     size_t total = text.size * (size_t)times;
     char *room = fn__reserve(&call->out, total);
-    if (!room)
-      return TRN_OK; /* the builder remembers */
-    for (int64_t i = 0; i < times; i++)
-      memcpy(room + (size_t)i * text.size, text.data, text.size);
+    if (!room) return TRN_OK; /* the builder remembers */
+    for (int64_t i = 0; i < times; i++) memcpy(room + (size_t)i * text.size, text.data, text.size);
     fn__push_end(&call->out, total);
   }
   return TRN_OK;
@@ -199,8 +191,7 @@ static trn_status space(fn_call *call) {
     int32_t count = int_at(call, 0, row);
     size_t size = count < 0 ? 0 : (size_t)count;
     char *room = fn__reserve(&call->out, size);
-    if (!room)
-      return TRN_OK;
+    if (!room) return TRN_OK;
     memset(room, ' ', size);
     fn__push_end(&call->out, size);
   }
@@ -211,15 +202,15 @@ static trn_status space(fn_call *call) {
 /* `count` characters (or bytes) of `pad` repeated. */
 static void append_padding(fn_builder *out, fn_text pad, int64_t count, bool binary) {
   int64_t size = binary ? (int64_t)pad.size : fn__char_count(pad);
-  for (; count >= size && out->status == TRN_OK; count -= size)
-    fn__append(out, pad.data, pad.size);
+  for (; count >= size && out->status == TRN_OK; count -= size) fn__append(out, pad.data, pad.size);
   fn__append(out, pad.data, binary ? (size_t)count : fn__char_offset(pad, count));
 }
 
 static trn_status pad(fn_call *call) {
   bool is_right = call->function->op, binary = call->columns[0].type.kind == FN_BINARY;
   EACH_TEXT_ROW(call, row) {
-    fn_text text = text_at(call, 0, row), pad_text = call->count > 2 ? text_at(call, 2, row) : (fn_text){binary ? "\0" : " ", 1};
+    fn_text text = text_at(call, 0, row),
+            pad_text = call->count > 2 ? text_at(call, 2, row) : (fn_text){binary ? "\0" : " ", 1};
     int64_t wanted = int_at(call, 1, row), size = binary ? (int64_t)text.size : fn__char_count(text);
     wanted = wanted < 0 ? 0 : wanted;
     if (size >= wanted || pad_text.size == 0) {
@@ -227,11 +218,9 @@ static trn_status pad(fn_call *call) {
       fn__push(&call->out, part.data, part.size);
       continue;
     }
-    if (is_right)
-      fn__append(&call->out, text.data, text.size);
+    if (is_right) fn__append(&call->out, text.data, text.size);
     append_padding(&call->out, pad_text, wanted - size, binary);
-    if (!is_right)
-      fn__append(&call->out, text.data, text.size);
+    if (!is_right) fn__append(&call->out, text.data, text.size);
     fn__push_end(&call->out, 0);
   }
   return TRN_OK;
@@ -243,16 +232,14 @@ static trn_status char_pad(fn_call *call) {
   EACH_TEXT_ROW(call, row) {
     fn_text text = text_at(call, 0, row);
     int64_t wanted = int_at(call, 1, row), size = fn__char_count(text);
-    while (size > wanted && text.size > 0 && text.data[text.size - 1] == ' ')
-      text.size--, size--;
+    while (size > wanted && text.size > 0 && text.data[text.size - 1] == ' ') text.size--, size--;
     if (size > wanted) {
       char limit[FN_INT_TEXT_MAX];
       limit[fn__int_print(wanted, limit)] = 0;
       return fn__raise(&call->report, "EXCEED_LIMIT_LENGTH", "limit", limit, NULL);
     }
     fn__append(&call->out, text.data, text.size);
-    if (fill)
-      append_padding(&call->out, (fn_text){" ", 1}, wanted - size, true);
+    if (fill) append_padding(&call->out, (fn_text){" ", 1}, wanted - size, true);
     fn__push_end(&call->out, 0);
   }
   return TRN_OK;
@@ -263,8 +250,7 @@ enum { BOTH, LEADING, TRAILING };
 static bool in_set(fn_text set, fn_text c) {
   for (size_t at = 0; at < set.size;) {
     size_t size = fn__char_size((unsigned char)set.data[at]);
-    if (size == c.size && at + size <= set.size && memcmp(set.data + at, c.data, size) == 0)
-      return true;
+    if (size == c.size && at + size <= set.size && memcmp(set.data + at, c.data, size) == 0) return true;
     at += size;
   }
   return false;
@@ -274,16 +260,13 @@ static fn_text trim_set(fn_text text, fn_text set, int side) {
   while (side != TRAILING && text.size > 0) {
     size_t size = fn__char_size((unsigned char)text.data[0]);
     size = size > text.size ? text.size : size;
-    if (!in_set(set, (fn_text){text.data, size}))
-      break;
+    if (!in_set(set, (fn_text){text.data, size})) break;
     text.data += size, text.size -= size;
   }
   while (side != LEADING && text.size > 0) {
     size_t size = 1;
-    while (size < text.size && size < 4 && ((unsigned char)text.data[text.size - size] & 0xc0) == 0x80)
-      size++;
-    if (!in_set(set, (fn_text){text.data + text.size - size, size}))
-      break;
+    while (size < text.size && size < 4 && ((unsigned char)text.data[text.size - size] & 0xc0) == 0x80) size++;
+    if (!in_set(set, (fn_text){text.data + text.size - size, size})) break;
     text.size -= size;
   }
   return text;
@@ -326,8 +309,7 @@ static trn_status translate(fn_call *call) {
       size_t f = 0;
       for (; f < from.size; index++) {
         size_t width = fn__char_size((unsigned char)from.data[f]);
-        if (width == size && f + width <= from.size && memcmp(from.data + f, text.data + at, size) == 0)
-          break;
+        if (width == size && f + width <= from.size && memcmp(from.data + f, text.data + at, size) == 0) break;
         f += width;
       }
       if (f >= from.size) {
@@ -350,8 +332,7 @@ static trn_status overlay(fn_call *call) {
   EACH_TEXT_ROW(call, row) {
     fn_text text = text_at(call, 0, row), with = text_at(call, 1, row);
     int64_t at = int_at(call, 2, row), count = call->count > 3 ? int_at(call, 3, row) : -1;
-    if (count < 0)
-      count = binary ? (int64_t)with.size : fn__char_count(with);
+    if (count < 0) count = binary ? (int64_t)with.size : fn__char_count(with);
     /* substringSQL(1, at - 1) + with + substringSQL(at + count, max) */
     int64_t tail = at + count, size = binary ? (int64_t)text.size : fn__char_count(text);
     int64_t start = tail > 0 ? tail - 1 : tail < 0 ? size + tail : 0;
@@ -369,8 +350,7 @@ static trn_status reverse(fn_call *call) {
   EACH_TEXT_ROW(call, row) {
     fn_text text = text_at(call, 0, row);
     char *room = fn__reserve(&call->out, text.size);
-    if (!room)
-      return TRN_OK;
+    if (!room) return TRN_OK;
     for (size_t at = 0, size; at < text.size; at += size) {
       size = fn__char_size((unsigned char)text.data[at]);
       size = at + size > text.size ? text.size - at : size;
@@ -406,18 +386,14 @@ static trn_status locate(fn_call *call) {
   int32_t *out = call->out.data;
   for (int64_t row = 0; row < call->rows; row++) {
     out[row] = 0;
-    if (fn__row_is_null(&call->out, row))
-      continue;
+    if (fn__row_is_null(&call->out, row)) continue;
     fn_text what = text_at(call, is_locate ? 0 : 1, row), text = text_at(call, is_locate ? 1 : 0, row);
     int64_t start = call->count > 2 ? int_at(call, 2, row) : 1;
-    if (start < 1)
-      continue;
+    if (start < 1) continue;
     size_t from = fn__char_offset(text, start - 1);
-    if (from == text.size && start - 1 > fn__char_count(text))
-      continue;
+    if (from == text.size && start - 1 > fn__char_count(text)) continue;
     int64_t at = what.size == 0 && is_locate ? (int64_t)from : find_bytes(text, what, from);
-    if (at >= 0)
-      out[row] = (int32_t)fn__char_count((fn_text){text.data, (size_t)at}) + 1;
+    if (at >= 0) out[row] = (int32_t)fn__char_count((fn_text){text.data, (size_t)at}) + 1;
   }
   return TRN_OK;
 }
@@ -425,14 +401,14 @@ static trn_status locate(fn_call *call) {
 enum { STARTS, ENDS, CONTAINS };
 static trn_status match_text(fn_call *call) {
   for (int64_t row = 0; row < call->rows; row++) {
-    if (fn__row_is_null(&call->out, row))
-      continue;
+    if (fn__row_is_null(&call->out, row)) continue;
     fn_text text = text_at(call, 0, row), what = text_at(call, 1, row);
     bool found = what.size <= text.size;
     if (found && call->function->op == CONTAINS)
       found = find_bytes(text, what, 0) >= 0;
     else if (found)
-      found = memcmp(call->function->op == STARTS ? text.data : text.data + text.size - what.size, what.data, what.size) == 0;
+      found = memcmp(call->function->op == STARTS ? text.data : text.data + text.size - what.size, what.data,
+                     what.size) == 0;
     fn__set_bool(&call->out, row, found);
   }
   return TRN_OK;
@@ -449,13 +425,12 @@ static trn_status chr(fn_call *call) {
 }
 
 /* ---- binding ---- */
-#define BIND(name, letters, result)                                                                            \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                     \
-    (void)schema;                                                                                              \
-    if (!fn__args_are(call, letters))                                                                          \
-      return fn__mismatch(call);                                                                               \
-    *out = result;                                                                                             \
-    return TRN_OK;                                                                                             \
+#define BIND(name, letters, result)                                                                                    \
+  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
+    (void)schema;                                                                                                      \
+    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
+    *out = result;                                                                                                     \
+    return TRN_OK;                                                                                                     \
   }
 #define FIRST (call->columns[0].type)
 #define STRING fn__type(FN_STRING)
@@ -482,7 +457,8 @@ BIND(chr, "l", STRING)
 static trn_status bind_concat(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
   (void)schema;
   for (size_t i = 0; i < call->count; i++)
-    if (call->columns[i].type.kind != call->columns[0].type.kind || !(call->columns[i].type.kind == FN_STRING || call->columns[i].type.kind == FN_BINARY))
+    if (call->columns[i].type.kind != call->columns[0].type.kind ||
+        !(call->columns[i].type.kind == FN_STRING || call->columns[i].type.kind == FN_BINARY))
       return fn__mismatch(call);
   *out = fn__type(call->count && call->columns[0].type.kind == FN_BINARY ? FN_BINARY : FN_STRING);
   return TRN_OK;
@@ -494,14 +470,14 @@ static trn_status bind_concat_ws(fn_call *call, fn_type *out, struct ArrowSchema
     fn_type element = call->columns[i].type;
     if (i > 0 && element.kind == FN_LIST && !fn__type_read(element.schema->children[0], &element))
       return fn__mismatch(call);
-    if (element.kind != FN_STRING)
-      return fn__mismatch(call);
+    if (element.kind != FN_STRING) return fn__mismatch(call);
   }
   *out = fn__type(FN_STRING);
   return call->count ? TRN_OK : fn__mismatch(call);
 }
 
-#define STRICT(name, flags, op, bind, kernel) {"trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel}
+#define STRICT(name, flags, op, bind, kernel)                                                                          \
+  { "trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel }
 const fn_scalar fn__string_table[] = {
     STRICT("substring", 0, 0, bind_substring, substring),
     STRICT("substring_index", 0, 0, bind_index, substring_index),

@@ -8,28 +8,28 @@
 #include <string.h>
 #include <wctype.h>
 
-#define EACH_TEXT_ROW(call, row)                                                                               \
-  for (int64_t row = 0; row < (call)->rows; row++)                                                             \
-    if (fn__row_is_null(&(call)->out, row))                                                                    \
-      fn__push_end(&(call)->out, 0);                                                                           \
+#define EACH_TEXT_ROW(call, row)                                                                                       \
+  for (int64_t row = 0; row < (call)->rows; row++)                                                                     \
+    if (fn__row_is_null(&(call)->out, row))                                                                            \
+      fn__push_end(&(call)->out, 0);                                                                                   \
     else
 
-static fn_text text_at(const fn_call *call, size_t argument, int64_t row) { return fn__get_text(&call->columns[argument], row); }
+static fn_text text_at(const fn_call *call, size_t argument, int64_t row) {
+  return fn__get_text(&call->columns[argument], row);
+}
 
 /* ---- case ---- */
 enum { UPPER, LOWER, INITCAP };
 static bool is_ascii(fn_text text) {
   unsigned char seen = 0;
-  for (size_t i = 0; i < text.size; i++)
-    seen |= (unsigned char)text.data[i];
+  for (size_t i = 0; i < text.size; i++) seen |= (unsigned char)text.data[i];
   return seen < 0x80;
 }
 
 static void change_ascii(fn_builder *out, fn_text text, int how) {
   char *room = fn__reserve(out, text.size);
   bool start = true;
-  if (!room)
-    return;
+  if (!room) return;
   for (size_t i = 0; i < text.size; i++) {
     char c = text.data[i];
     bool up = how == UPPER || (how == INITCAP && start);
@@ -43,18 +43,18 @@ static void change_ascii(fn_builder *out, fn_text text, int how) {
 static const struct {
   uint32_t code;
   const char *upper;
-} LONG_UPPER[] = {{0xdf, "SS"},      {0x149, "\xca\xbcN"}, {0x1f0, "J\xcc\x8c"}, {0xfb00, "FF"}, {0xfb01, "FI"},
-                  {0xfb02, "FL"},    {0xfb03, "FFI"},      {0xfb04, "FFL"},      {0xfb05, "ST"}, {0xfb06, "ST"}};
+} LONG_UPPER[] = {{0xdf, "SS"},   {0x149, "\xca\xbcN"}, {0x1f0, "J\xcc\x8c"}, {0xfb00, "FF"}, {0xfb01, "FI"},
+                  {0xfb02, "FL"}, {0xfb03, "FFI"},      {0xfb04, "FFL"},      {0xfb05, "ST"}, {0xfb06, "ST"}};
 
 static bool is_letter_at(fn_text text, size_t at, locale_t unicode) {
   size_t size;
-  return at < text.size && iswalpha_l((wint_t)fn__char_decode((fn_text){text.data + at, text.size - at}, &size), unicode);
+  return at < text.size &&
+         iswalpha_l((wint_t)fn__char_decode((fn_text){text.data + at, text.size - at}, &size), unicode);
 }
 
 /* A capital sigma ends a word as a final sigma. */
 static uint32_t lower_of(uint32_t code, fn_text text, size_t at, size_t size, locale_t unicode) {
-  if (code != 0x3a3)
-    return (uint32_t)towlower_l((wint_t)code, unicode);
+  if (code != 0x3a3) return (uint32_t)towlower_l((wint_t)code, unicode);
   size_t before = at;
   while (before > 0 && ((unsigned char)text.data[--before] & 0xc0) == 0x80)
     ;
@@ -69,10 +69,8 @@ static void change_unicode(fn_builder *out, fn_text text, int how, locale_t unic
     bool up = how == UPPER || (how == INITCAP && start);
     const char *longer = NULL;
     for (size_t i = 0; up && how == UPPER && i < sizeof LONG_UPPER / sizeof LONG_UPPER[0]; i++)
-      if (LONG_UPPER[i].code == code)
-        longer = LONG_UPPER[i].upper;
-    if (!up && code == 0x130)
-      longer = "i\xcc\x87";
+      if (LONG_UPPER[i].code == code) longer = LONG_UPPER[i].upper;
+    if (!up && code == 0x130) longer = "i\xcc\x87";
     start = code == ' ';
     if (longer) {
       fn__append(out, longer, strlen(longer));
@@ -93,15 +91,13 @@ static trn_status change_case(fn_call *call) {
       change_ascii(&call->out, text, call->function->op);
       continue;
     }
-    if (!unicode)
-      unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!unicode) unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     if (unicode)
       change_unicode(&call->out, text, call->function->op, unicode);
     else
       change_ascii(&call->out, text, call->function->op);
   }
-  if (unicode)
-    freelocale(unicode);
+  if (unicode) freelocale(unicode);
   return TRN_OK;
 }
 
@@ -128,25 +124,23 @@ static trn_status raise_pattern(const fn_call *call, const char *condition, cons
   return status;
 }
 
-static trn_status compile_like(const fn_call *call, fn_text pattern, uint32_t escape, bool ignore_case, like_step *steps, size_t *count) {
+static trn_status compile_like(const fn_call *call, fn_text pattern, uint32_t escape, bool ignore_case,
+                               like_step *steps, size_t *count) {
   *count = 0;
   for (size_t at = 0, size; at < pattern.size; at += size) {
     uint32_t code = fn__char_decode((fn_text){pattern.data + at, pattern.size - at}, &size);
-    if (*count == LIKE_STEPS_MAX)
-      return fn__raise_out_of_memory(&call->report);
+    if (*count == LIKE_STEPS_MAX) return fn__raise_out_of_memory(&call->report);
     if (code == escape) {
       size_t next;
       at += size;
-      if (at >= pattern.size)
-        return raise_pattern(call, "INVALID_FORMAT.ESC_AT_THE_END", "format", pattern);
+      if (at >= pattern.size) return raise_pattern(call, "INVALID_FORMAT.ESC_AT_THE_END", "format", pattern);
       code = fn__char_decode((fn_text){pattern.data + at, pattern.size - at}, &next);
       if (code != '_' && code != '%' && code != escape)
         return raise_pattern(call, "INVALID_FORMAT.ESC_IN_THE_MIDDLE", "char", (fn_text){pattern.data + at, next});
       size = next;
       steps[(*count)++].code = fold(code, ignore_case);
     } else if (code == '%') {
-      if (*count == 0 || steps[*count - 1].code != ANY_MANY)
-        steps[(*count)++].code = ANY_MANY;
+      if (*count == 0 || steps[*count - 1].code != ANY_MANY) steps[(*count)++].code = ANY_MANY;
     } else {
       steps[(*count)++].code = code == '_' ? ANY_ONE : fold(code, ignore_case);
     }
@@ -174,8 +168,7 @@ static bool like_matches(fn_text text, const like_step *steps, size_t count, boo
       return false;
     }
   }
-  while (step < count && steps[step].code == ANY_MANY)
-    step++;
+  while (step < count && steps[step].code == ANY_MANY) step++;
   return step == count;
 }
 
@@ -190,12 +183,12 @@ static void cut_pieces(fn_text pattern, fn_text escape, pieces *out) {
   size_t start = 0;
   out->count = 0;
   for (size_t i = 0; i <= pattern.size; i++) {
-    if (i < pattern.size && (pattern.data[i] == '_' || (escape.size == 1 && pattern.data[i] == escape.data[0]) || escape.size > 1)) {
+    if (i < pattern.size &&
+        (pattern.data[i] == '_' || (escape.size == 1 && pattern.data[i] == escape.data[0]) || escape.size > 1)) {
       out->count = 0;
       return;
     }
-    if (i < pattern.size && pattern.data[i] != '%')
-      continue;
+    if (i < pattern.size && pattern.data[i] != '%') continue;
     if (out->count == PIECES_MAX) {
       out->count = 0;
       return;
@@ -208,18 +201,14 @@ static void cut_pieces(fn_text pattern, fn_text escape, pieces *out) {
 /* The first piece starts the text, the last ends it. */
 static bool pieces_match(fn_text text, const pieces *p) {
   const fn_text *first = &p->piece[0], *last = &p->piece[p->count - 1];
-  if (text.size < first->size || memcmp(text.data, first->data, first->size) != 0)
-    return false;
-  if (p->count == 1)
-    return text.size == first->size;
+  if (text.size < first->size || memcmp(text.data, first->data, first->size) != 0) return false;
+  if (p->count == 1) return text.size == first->size;
   text.data += first->size, text.size -= first->size;
-  if (text.size < last->size || memcmp(text.data + text.size - last->size, last->data, last->size) != 0)
-    return false;
+  if (text.size < last->size || memcmp(text.data + text.size - last->size, last->data, last->size) != 0) return false;
   text.size -= last->size;
   for (size_t i = 1; i + 1 < p->count; i++) {
     const char *found = p->piece[i].size ? memmem(text.data, text.size, p->piece[i].data, p->piece[i].size) : text.data;
-    if (!found)
-      return false;
+    if (!found) return false;
     text.size -= (size_t)(found - text.data) + p->piece[i].size;
     text.data = found + p->piece[i].size;
   }
@@ -234,15 +223,14 @@ static trn_status like(fn_call *call) {
   fn_text compiled = {NULL, 0};
   trn_status status = steps ? TRN_OK : fn__raise_out_of_memory(&call->report);
   for (int64_t row = 0; row < call->rows && status == TRN_OK; row++) {
-    if (fn__row_is_null(&call->out, row))
-      continue;
+    if (fn__row_is_null(&call->out, row)) continue;
     fn_text pattern = text_at(call, 1, row), escape = call->count > 2 ? text_at(call, 2, row) : (fn_text){"\\", 1};
     if (pattern.data != compiled.data || pattern.size != compiled.size) {
-      status = compile_like(call, pattern, escape.size ? fn__char_decode(escape, &size) : ANY_ONE, ignore_case, steps, &count);
+      status = compile_like(call, pattern, escape.size ? fn__char_decode(escape, &size) : ANY_ONE, ignore_case, steps,
+                            &count);
       compiled = pattern;
       plain.count = 0;
-      if (!ignore_case)
-        cut_pieces(pattern, escape, &plain);
+      if (!ignore_case) cut_pieces(pattern, escape, &plain);
     }
     if (plain.count)
       fn__set_bool(&call->out, row, pieces_match(text_at(call, 0, row), &plain));
@@ -259,13 +247,13 @@ static trn_status hex(fn_call *call) {
   EACH_TEXT_ROW(call, row) {
     if (a->type.kind != FN_STRING && a->type.kind != FN_BINARY) {
       char text[17];
-      fn__push(&call->out, text, (size_t)snprintf(text, sizeof text, "%llX", (unsigned long long)fn__get_integer(a, row)));
+      fn__push(&call->out, text,
+               (size_t)snprintf(text, sizeof text, "%llX", (unsigned long long)fn__get_integer(a, row)));
       continue;
     }
     fn_text text = fn__get_text(a, row);
     char *room = fn__reserve(&call->out, text.size * 2);
-    if (!room)
-      return TRN_OK;
+    if (!room) return TRN_OK;
     for (size_t i = 0; i < text.size; i++) {
       room[i * 2] = "0123456789ABCDEF"[(unsigned char)text.data[i] >> 4];
       room[i * 2 + 1] = "0123456789ABCDEF"[text.data[i] & 15];
@@ -276,7 +264,10 @@ static trn_status hex(fn_call *call) {
 }
 
 static int hex_digit(char c) {
-  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
 }
 
 static trn_status unhex(fn_call *call) {
@@ -284,8 +275,7 @@ static trn_status unhex(fn_call *call) {
     fn_text text = text_at(call, 0, row);
     size_t size = (text.size + 1) / 2;
     char *room = fn__reserve(&call->out, size);
-    if (!room)
-      return TRN_OK;
+    if (!room) return TRN_OK;
     bool good = true;
     for (size_t i = 0; i < text.size && good; i++) {
       int digit = hex_digit(text.data[i]);
@@ -309,14 +299,11 @@ static trn_status base64(fn_call *call) {
     fn_text text = text_at(call, 0, row);
     size_t size = (text.size + 2) / 3 * 4;
     char *room = fn__reserve(&call->out, size);
-    if (!room)
-      return TRN_OK;
+    if (!room) return TRN_OK;
     for (size_t i = 0, o = 0; i < text.size; i += 3, o += 4) {
       uint32_t bits = 0;
-      for (size_t k = 0; k < 3; k++)
-        bits = bits << 8 | (i + k < text.size ? (unsigned char)text.data[i + k] : 0);
-      for (size_t k = 0; k < 4; k++)
-        room[o + k] = i + k > text.size ? '=' : BASE64[bits >> (18 - 6 * k) & 63];
+      for (size_t k = 0; k < 3; k++) bits = bits << 8 | (i + k < text.size ? (unsigned char)text.data[i + k] : 0);
+      for (size_t k = 0; k < 4; k++) room[o + k] = i + k > text.size ? '=' : BASE64[bits >> (18 - 6 * k) & 63];
     }
     fn__push_end(&call->out, size);
   }
@@ -331,16 +318,13 @@ static trn_status unbase64(fn_call *call) {
     uint32_t bits = 0;
     int held = 0;
     size_t size = 0;
-    if (!room)
-      return TRN_OK;
+    if (!room) return TRN_OK;
     for (size_t i = 0; i < text.size && text.data[i] != '='; i++) {
       const char *digit = text.data[i] ? strchr(BASE64, text.data[i]) : NULL;
-      if (!digit)
-        continue;
+      if (!digit) continue;
       bits = bits << 6 | (uint32_t)(digit - BASE64);
       held += 6;
-      if (held >= 8)
-        room[size++] = (char)(bits >> (held -= 8));
+      if (held >= 8) room[size++] = (char)(bits >> (held -= 8));
     }
     fn__push_end(&call->out, size);
   }
@@ -368,14 +352,11 @@ static trn_status soundex(fn_call *call) {
         continue;
       }
       char code = CODES[c - 'A'];
-      if (code == '7')
-        continue;
-      if (code != '0' && code != last)
-        out[used++] = code;
+      if (code == '7') continue;
+      if (code != '0' && code != last) out[used++] = code;
       last = code;
     }
-    while (used < 4)
-      out[used++] = '0';
+    while (used < 4) out[used++] = '0';
     fn__push(&call->out, out, 4);
   }
   return TRN_OK;
@@ -385,8 +366,7 @@ static trn_status soundex(fn_call *call) {
 
 static int32_t levenshtein_of(fn_text a, fn_text b, int32_t *line) {
   int64_t count = fn__char_count(b);
-  for (int64_t j = 0; j <= count; j++)
-    line[j] = (int32_t)j;
+  for (int64_t j = 0; j <= count; j++) line[j] = (int32_t)j;
   for (size_t at = 0, size, i = 1; at < a.size; at += size, i++) {
     uint32_t x = fn__char_decode((fn_text){a.data + at, a.size - at}, &size);
     int32_t diagonal = line[0];
@@ -407,20 +387,18 @@ static trn_status levenshtein(fn_call *call) {
   int32_t *out = call->out.data;
   for (int64_t row = 0; row < call->rows; row++) {
     out[row] = 0;
-    if (fn__row_is_null(&call->out, row))
-      continue;
+    if (fn__row_is_null(&call->out, row)) continue;
     fn_text a = text_at(call, 0, row), b = text_at(call, 1, row);
     if (a.size && b.size > LEVENSHTEIN_MAX / a.size) {
-      call->report.error->fail(call->report.error->self, TRN_RESOURCE_EXHAUSTED, NULL, "levenshtein: the texts are too long");
+      call->report.error->fail(call->report.error->self, TRN_RESOURCE_EXHAUSTED, NULL,
+                               "levenshtein: the texts are too long");
       return TRN_RESOURCE_EXHAUSTED;
     }
     int32_t *line = malloc((b.size + 1) * sizeof *line);
-    if (!line)
-      return fn__raise_out_of_memory(&call->report);
+    if (!line) return fn__raise_out_of_memory(&call->report);
     out[row] = levenshtein_of(a, b, line);
     free(line);
-    if (call->count > 2 && out[row] > fn__get_i32(&call->columns[2], row))
-      out[row] = -1;
+    if (call->count > 2 && out[row] > fn__get_i32(&call->columns[2], row)) out[row] = -1;
   }
   return TRN_OK;
 }
@@ -428,13 +406,10 @@ static trn_status levenshtein(fn_call *call) {
 /* ---- format_number(x, places): groups of three, HALF_EVEN ---- */
 static void append_grouped(fn_builder *out, const char *digits, size_t size) {
   size_t at = 0, whole = 0;
-  if (size && digits[0] == '-')
-    fn__append(out, digits, 1), at = 1;
-  while (at + whole < size && digits[at + whole] != '.')
-    whole++;
+  if (size && digits[0] == '-') fn__append(out, digits, 1), at = 1;
+  while (at + whole < size && digits[at + whole] != '.') whole++;
   for (size_t i = 0; i < whole; i++) {
-    if (i && (whole - i) % 3 == 0)
-      fn__append(out, ",", 1);
+    if (i && (whole - i) % 3 == 0) fn__append(out, ",", 1);
     fn__append(out, digits + at + i, 1);
   }
   fn__append(out, digits + at + whole, size - at - whole);
@@ -461,9 +436,8 @@ static trn_status format_number(fn_call *call) {
         continue;
       }
       size = (size_t)snprintf(text, sizeof text, "%.*f", (int)places, value); /* rounds the exact value half to even */
-      for (size_t i = 0; i < size; i++) /* libc's radix point is the process's */
-        if (text[i] != '-' && (text[i] < '0' || text[i] > '9'))
-          text[i] = '.';
+      for (size_t i = 0; i < size; i++)                                       /* libc's radix point is the process's */
+        if (text[i] != '-' && (text[i] < '0' || text[i] > '9')) text[i] = '.';
       append_grouped(&call->out, text, size);
       continue;
     }
@@ -476,23 +450,20 @@ static trn_status format_number(fn_call *call) {
       scale = (int)places;
     }
     size_t size = fn__decimal_print(value, scale, text);
-    if (scale == 0 && places > 0)
-      text[size++] = '.';
-    for (; scale < places; scale++)
-      text[size++] = '0';
+    if (scale == 0 && places > 0) text[size++] = '.';
+    for (; scale < places; scale++) text[size++] = '0';
     append_grouped(&call->out, text, size);
   }
   return TRN_OK;
 }
 
 /* ---- binding ---- */
-#define BIND(name, letters, result)                                                                            \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                     \
-    (void)schema;                                                                                              \
-    if (!fn__args_are(call, letters))                                                                          \
-      return fn__mismatch(call);                                                                               \
-    *out = result;                                                                                             \
-    return TRN_OK;                                                                                             \
+#define BIND(name, letters, result)                                                                                    \
+  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
+    (void)schema;                                                                                                      \
+    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
+    *out = result;                                                                                                     \
+    return TRN_OK;                                                                                                     \
   }
 BIND(string, "s", fn__type(FN_STRING))
 BIND(like, "ss|s", fn__type(FN_BOOL))
@@ -503,7 +474,8 @@ BIND(unbase64, "s", fn__type(FN_BINARY))
 BIND(levenshtein, "ss|i", fn__type(FN_INT32))
 BIND(format_number, "*i", fn__type(FN_STRING))
 
-#define STRICT(name, flags, op, bind, kernel) {"trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel}
+#define STRICT(name, flags, op, bind, kernel)                                                                          \
+  { "trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel }
 const fn_scalar fn__string_more_table[] = {
     STRICT("upper", 0, UPPER, bind_string, change_case),
     STRICT("lower", 0, LOWER, bind_string, change_case),

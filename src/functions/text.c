@@ -15,8 +15,7 @@ typedef struct bignum {
 } bignum;
 
 static void big_trim(bignum *n) {
-  while (n->count > 0 && n->limb[n->count - 1] == 0)
-    n->count--;
+  while (n->count > 0 && n->limb[n->count - 1] == 0) n->count--;
 }
 
 static void big_scale(bignum *n, uint32_t factor) {
@@ -26,19 +25,16 @@ static void big_scale(bignum *n, uint32_t factor) {
     n->limb[i] = (uint32_t)carry;
     carry >>= 32;
   }
-  if (carry && n->count < LIMBS)
-    n->limb[n->count++] = (uint32_t)carry;
+  if (carry && n->count < LIMBS) n->limb[n->count++] = (uint32_t)carry;
 }
 
 static void big_shift(bignum *n, int bits) {
   int whole = bits / 32, rest = bits % 32;
-  if (n->count + whole + 1 > LIMBS)
-    return;
+  if (n->count + whole + 1 > LIMBS) return;
   memmove(n->limb + whole, n->limb, (size_t)n->count * sizeof n->limb[0]);
   memset(n->limb, 0, (size_t)whole * sizeof n->limb[0]);
   n->count += whole;
-  if (rest)
-    big_scale(n, (uint32_t)1 << rest);
+  if (rest) big_scale(n, (uint32_t)1 << rest);
 }
 
 /* value * 5^fives * 2^twos */
@@ -47,19 +43,15 @@ static void big_set(bignum *n, uint64_t value, int fives, int twos) {
   n->limb[1] = (uint32_t)(value >> 32);
   n->count = 2;
   big_trim(n);
-  for (; fives >= 13; fives -= 13)
-    big_scale(n, 1220703125);
-  for (; fives > 0; fives--)
-    big_scale(n, 5);
+  for (; fives >= 13; fives -= 13) big_scale(n, 1220703125);
+  for (; fives > 0; fives--) big_scale(n, 5);
   big_shift(n, twos);
 }
 
 static int big_compare(const bignum *a, const bignum *b) {
-  if (a->count != b->count)
-    return a->count < b->count ? -1 : 1;
+  if (a->count != b->count) return a->count < b->count ? -1 : 1;
   for (int i = a->count - 1; i >= 0; i--)
-    if (a->limb[i] != b->limb[i])
-      return a->limb[i] < b->limb[i] ? -1 : 1;
+    if (a->limb[i] != b->limb[i]) return a->limb[i] < b->limb[i] ? -1 : 1;
   return 0;
 }
 
@@ -72,8 +64,7 @@ static void big_add(bignum *a, const bignum *b) {
     carry >>= 32;
   }
   a->count = count;
-  if (carry && a->count < LIMBS)
-    a->limb[a->count++] = (uint32_t)carry;
+  if (carry && a->count < LIMBS) a->limb[a->count++] = (uint32_t)carry;
 }
 
 /* How often b goes into a (at most 10 times); a keeps the rest. */
@@ -100,8 +91,7 @@ typedef struct digits {
 
 static void round_up(digits *d) {
   int i = d->count - 1;
-  while (i > 0 && d->digit[i] == '9')
-    d->digit[i--] = '0';
+  while (i > 0 && d->digit[i] == '9') d->digit[i--] = '0';
   if (d->digit[i] == '9') {
     d->digit[0] = '1';
     d->exponent++;
@@ -113,18 +103,18 @@ static void round_up(digits *d) {
 static void whole_digits(uint64_t value, int insignificant, digits *d) {
   char text[FN_INT_TEXT_MAX];
   uint64_t unit = 1;
-  for (int i = 0; i < insignificant; i++)
-    unit *= 10;
+  for (int i = 0; i < insignificant; i++) unit *= 10;
   uint64_t rest = value % unit;
   value = value / unit + (insignificant && rest >= unit / 2);
   d->count = snprintf(text, sizeof text, "%llu", (unsigned long long)value);
   d->exponent = d->count + insignificant;
-  while (d->count > 1 && text[d->count - 1] == '0')
-    d->count--;
+  while (d->count > 1 && text[d->count - 1] == '0') d->count--;
   memcpy(d->digit, text, (size_t)d->count);
 }
 
-static int five_bits(int power) { return power <= 26 ? (power == 0 ? 0 : (int)(power * 2.321928094887362) + 1) : power * 3; }
+static int five_bits(int power) {
+  return power <= 26 ? (power == 0 ? 0 : (int)(power * 2.321928094887362) + 1) : power * 3;
+}
 
 typedef struct factors {
   uint64_t bits;
@@ -135,8 +125,7 @@ typedef struct factors {
 /* Gives whether to stop low and high, and how the rest compares with a half, in *half. */
 static void small_digits(factors f, bool narrow, digits *d, bool *low, bool *high, int64_t *half) {
   uint64_t power[28] = {1};
-  for (int i = 1; i < 28; i++)
-    power[i] = power[i - 1] * 5;
+  for (int i = 1; i < 28; i++) power[i] = power[i - 1] * 5;
   int64_t b = (int64_t)((f.bits * power[f.b5]) << f.b2), s = (int64_t)(power[f.s5] << f.s2);
   int64_t m = (int64_t)(power[f.m5] << f.m2), tens = s * 10, q = b / s;
   b = 10 * (b % s);
@@ -147,8 +136,7 @@ static void small_digits(factors f, bool narrow, digits *d, bool *low, bool *hig
     f.exponent--;
   else
     d->digit[d->count++] = (char)('0' + q);
-  if (f.exponent < -3 || f.exponent >= 8)
-    *low = *high = false;
+  if (f.exponent < -3 || f.exponent >= 8) *low = *high = false;
   while (!*low && !*high && d->count < 30) {
     q = b / s;
     b = 10 * (b % s);
@@ -177,8 +165,7 @@ static void big_digits(factors f, digits *d, bool *low, bool *high, int64_t *hal
     f.exponent--;
   else
     d->digit[d->count++] = (char)('0' + q);
-  if (f.exponent < -3 || f.exponent >= 8)
-    *low = *high = false;
+  if (f.exponent < -3 || f.exponent >= 8) *low = *high = false;
   while (!*low && !*high && d->count < 30) {
     q = big_quotient(&b, &s);
     big_scale(&b, 10);
@@ -233,27 +220,21 @@ static void binary_digits(uint64_t bits, int exponent, int significant, digits *
     small_digits(f, b_bits < 32 && ten_bits < 32, d, &low, &high, &half);
   else
     big_digits(f, d, &low, &high, &half);
-  if (high && (!low || half > 0 || (half == 0 && (d->digit[d->count - 1] & 1))))
-    round_up(d);
+  if (high && (!low || half > 0 || (half == 0 && (d->digit[d->count - 1] & 1)))) round_up(d);
 }
 
 static size_t print_java(bool negative, const digits *d, char *out) {
   char *at = out;
-  if (negative)
-    *at++ = '-';
+  if (negative) *at++ = '-';
   if (d->exponent > 0 && d->exponent < 8) {
-    for (int i = 0; i < d->exponent; i++)
-      *at++ = i < d->count ? d->digit[i] : '0';
+    for (int i = 0; i < d->exponent; i++) *at++ = i < d->count ? d->digit[i] : '0';
     *at++ = '.';
-    for (int i = d->exponent; i < d->count; i++)
-      *at++ = d->digit[i];
-    if (d->count <= d->exponent)
-      *at++ = '0';
+    for (int i = d->exponent; i < d->count; i++) *at++ = d->digit[i];
+    if (d->count <= d->exponent) *at++ = '0';
   } else if (d->exponent <= 0 && d->exponent > -3) {
     *at++ = '0';
     *at++ = '.';
-    for (int i = d->exponent; i < 0; i++)
-      *at++ = '0';
+    for (int i = d->exponent; i < 0; i++) *at++ = '0';
     memcpy(at, d->digit, (size_t)d->count);
     at += d->count;
   } else {
@@ -271,7 +252,10 @@ static size_t print_java(bool negative, const digits *d, char *out) {
 }
 
 static size_t print_special(double value, char *out) {
-  const char *text = isnan(value) ? "NaN" : value == 0 ? (signbit(value) ? "-0.0" : "0.0") : value > 0 ? "Infinity" : "-Infinity";
+  const char *text = isnan(value) ? "NaN"
+                     : value == 0 ? (signbit(value) ? "-0.0" : "0.0")
+                     : value > 0  ? "Infinity"
+                                  : "-Infinity";
   size_t size = strlen(text);
   memcpy(out, text, size);
   return size;
@@ -280,8 +264,7 @@ static size_t print_special(double value, char *out) {
 size_t fn__double_print(double value, char *out) {
   uint64_t bits;
   digits d;
-  if (!isfinite(value) || value == 0)
-    return print_special(value, out);
+  if (!isfinite(value) || value == 0) return print_special(value, out);
   memcpy(&bits, &value, sizeof bits);
   int exponent = (int)((bits >> 52) & 0x7ff), significant = 53;
   bits &= ((uint64_t)1 << 52) - 1;
@@ -300,8 +283,7 @@ size_t fn__double_print(double value, char *out) {
 size_t fn__float_print(float value, char *out) {
   uint32_t bits;
   digits d;
-  if (!isfinite(value) || value == 0)
-    return print_special(value, out);
+  if (!isfinite(value) || value == 0) return print_special(value, out);
   memcpy(&bits, &value, sizeof bits);
   int exponent = (int)((bits >> 23) & 0xff), significant = 24;
   bits &= ((uint32_t)1 << 23) - 1;
@@ -321,32 +303,28 @@ size_t fn__int_print(int64_t value, char *out) {
   char reversed[FN_INT_TEXT_MAX];
   size_t count = 0, used = 0;
   uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value;
-  do
-    reversed[count++] = (char)('0' + size % 10);
+  do reversed[count++] = (char)('0' + size % 10);
   while (size /= 10);
-  if (value < 0)
-    out[used++] = '-';
-  while (count > 0)
-    out[used++] = reversed[--count];
+  if (value < 0) out[used++] = '-';
+  while (count > 0) out[used++] = reversed[--count];
   return used;
 }
 
 /* ---- parsing ---- */
-static bool is_blank(char c) { return (unsigned char)c <= ' ' || c == 0x7f; }
+static bool is_blank(char c) {
+  return (unsigned char)c <= ' ' || c == 0x7f;
+}
 
 fn_text fn__trim_all(fn_text text) {
-  while (text.size > 0 && is_blank(text.data[0]))
-    text.data++, text.size--;
-  while (text.size > 0 && is_blank(text.data[text.size - 1]))
-    text.size--;
+  while (text.size > 0 && is_blank(text.data[0])) text.data++, text.size--;
+  while (text.size > 0 && is_blank(text.data[text.size - 1])) text.size--;
   return text;
 }
 
 bool fn__text_equal(fn_text text, const char *literal) {
   for (size_t i = 0; i < text.size; i++) {
     char c = text.data[i];
-    if (!literal[i] || (c >= 'A' && c <= 'Z' ? c + 32 : c) != literal[i])
-      return false;
+    if (!literal[i] || (c >= 'A' && c <= 'Z' ? c + 32 : c) != literal[i]) return false;
   }
   return literal[text.size] == 0;
 }
@@ -380,8 +358,7 @@ static bool normal_number(fn_text text, parsed_number *out) {
       point = true;
       continue;
     }
-    if (c < '0' || c > '9')
-      break;
+    if (c < '0' || c > '9') break;
     any = true;
     if (used < PARSE_DIGITS) {
       digits[used++] = c;
@@ -395,27 +372,21 @@ static bool normal_number(fn_text text, parsed_number *out) {
       scale += !point;
     }
   }
-  if (!any)
-    return false;
-  if (sticky)
-    digits[used - 1] = digits[used - 1] == '0' ? '1' : digits[used - 1];
+  if (!any) return false;
+  if (sticky) digits[used - 1] = digits[used - 1] == '0' ? '1' : digits[used - 1];
   if (at < text.size && (text.data[at] == 'e' || text.data[at] == 'E')) {
     bool down = false, has_exponent = false;
     at++;
-    if (at < text.size && (text.data[at] == '+' || text.data[at] == '-'))
-      down = text.data[at++] == '-';
+    if (at < text.size && (text.data[at] == '+' || text.data[at] == '-')) down = text.data[at++] == '-';
     for (; at < text.size && text.data[at] >= '0' && text.data[at] <= '9'; at++) {
       has_exponent = true;
       exponent = exponent > 100000000 ? exponent : exponent * 10 + (text.data[at] - '0');
     }
-    if (!has_exponent)
-      return false;
+    if (!has_exponent) return false;
     exponent = down ? -exponent : exponent;
   }
-  if (at < text.size && strchr("dDfF", text.data[at]) && text.data[at])
-    at++;
-  if (at != text.size)
-    return false;
+  if (at < text.size && strchr("dDfF", text.data[at]) && text.data[at]) at++;
+  if (at != text.size) return false;
   out->exponent = exponent + scale;
   digits[used++] = 'e';
   digits[used + fn__int_print(out->exponent, digits + used)] = 0;
@@ -426,8 +397,13 @@ static bool special_number(fn_text text, double *out) {
   static const struct {
     const char *name;
     double value;
-  } NAMES[] = {{"inf", INFINITY},       {"+inf", INFINITY},      {"infinity", INFINITY}, {"+infinity", INFINITY},
-               {"-inf", -INFINITY},     {"-infinity", -INFINITY}, {"nan", NAN}};
+  } NAMES[] = {{"inf", INFINITY},
+               {"+inf", INFINITY},
+               {"infinity", INFINITY},
+               {"+infinity", INFINITY},
+               {"-inf", -INFINITY},
+               {"-infinity", -INFINITY},
+               {"nan", NAN}};
   for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
     if (fn__text_equal(text, NAMES[i].name)) {
       *out = NAMES[i].value;
@@ -440,8 +416,7 @@ static bool special_number(fn_text text, double *out) {
 static double number_value(const parsed_number *n) {
   static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-  if (n->digits > 15 || n->exponent > 22 || n->exponent < -22)
-    return strtod(n->text, NULL);
+  if (n->digits > 15 || n->exponent > 22 || n->exponent < -22) return strtod(n->text, NULL);
   double value = n->exponent < 0 ? (double)n->whole / POWERS[-n->exponent] : (double)n->whole * POWERS[n->exponent];
   return n->negative ? -value : value;
 }
@@ -449,8 +424,7 @@ static double number_value(const parsed_number *n) {
 bool fn__double_parse(fn_text text, double *out) {
   parsed_number number;
   text = fn__trim_all(text);
-  if (!normal_number(text, &number))
-    return special_number(text, out);
+  if (!normal_number(text, &number)) return special_number(text, out);
   *out = number_value(&number);
   return true;
 }
@@ -463,8 +437,7 @@ bool fn__float_parse(fn_text text, float *out) {
     *out = strtof(number.text, NULL);
     return true;
   }
-  if (!special_number(text, &special))
-    return false;
+  if (!special_number(text, &special)) return false;
   *out = (float)special;
   return true;
 }
@@ -474,13 +447,11 @@ bool fn__int_parse(fn_text text, bool truncate, int64_t *out) {
   size_t at = 0;
   bool negative = false, any = false;
   uint64_t value = 0;
-  if (at < text.size && (text.data[at] == '-' || text.data[at] == '+'))
-    negative = text.data[at++] == '-';
+  if (at < text.size && (text.data[at] == '-' || text.data[at] == '+')) negative = text.data[at++] == '-';
   for (; at < text.size && text.data[at] >= '0' && text.data[at] <= '9'; at++) {
     uint64_t digit = (uint64_t)(text.data[at] - '0');
     any = true;
-    if (value > (UINT64_MAX - digit) / 10)
-      return false;
+    if (value > (UINT64_MAX - digit) / 10) return false;
     value = value * 10 + digit;
   }
   if (truncate && at < text.size && text.data[at] == '.') {
@@ -488,8 +459,7 @@ bool fn__int_parse(fn_text text, bool truncate, int64_t *out) {
     for (at++; at < text.size && text.data[at] >= '0' && text.data[at] <= '9'; at++)
       ;
   }
-  if (!any || at != text.size || value > (uint64_t)INT64_MAX + negative)
-    return false;
+  if (!any || at != text.size || value > (uint64_t)INT64_MAX + negative) return false;
   *out = negative ? (int64_t)-value : (int64_t)value;
   return true;
 }
@@ -501,8 +471,7 @@ size_t fn__char_size(unsigned char first) {
 
 int64_t fn__char_count(fn_text text) {
   int64_t continuation = 0;
-  for (size_t i = 0; i < text.size; i++)
-    continuation += ((unsigned char)text.data[i] & 0xc0) == 0x80;
+  for (size_t i = 0; i < text.size; i++) continuation += ((unsigned char)text.data[i] & 0xc0) == 0x80;
   return (int64_t)text.size - continuation;
 }
 
@@ -519,14 +488,11 @@ uint32_t fn__char_decode(fn_text text, size_t *size) {
   const unsigned char *p = (const unsigned char *)text.data;
   size_t n = fn__char_size(p[0]);
   *size = 1;
-  if (n == 1)
-    return p[0] < 0x80 ? p[0] : 0xfffd;
-  if (n > text.size)
-    return 0xfffd;
+  if (n == 1) return p[0] < 0x80 ? p[0] : 0xfffd;
+  if (n > text.size) return 0xfffd;
   uint32_t code = p[0] & (0xffu >> (n + 1));
   for (size_t i = 1; i < n; i++) {
-    if ((p[i] & 0xc0) != 0x80)
-      return 0xfffd;
+    if ((p[i] & 0xc0) != 0x80) return 0xfffd;
     code = (code << 6) | (p[i] & 0x3fu);
   }
   *size = n;
@@ -539,8 +505,7 @@ size_t fn__char_encode(uint32_t code, char *out) {
     return 1;
   }
   size_t n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-  for (size_t i = n - 1; i > 0; i--, code >>= 6)
-    out[i] = (char)(0x80 | (code & 0x3f));
+  for (size_t i = n - 1; i > 0; i--, code >>= 6) out[i] = (char)(0x80 | (code & 0x3f));
   static const unsigned char LEAD[] = {0, 0, 0xc0, 0xe0, 0xf0};
   out[0] = (char)(LEAD[n] | code);
   return n;

@@ -4,11 +4,11 @@
  * Values are read and shown here without help from the library. */
 #ifndef TRN_TESTS_FUNCTIONS_HARNESS_H
 #define TRN_TESTS_FUNCTIONS_HARNESS_H
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,9 @@ static inline void h_param(void *self, const char *key, const char *value, size_
   size_t used = strlen(e->params);
   snprintf(e->params + used, sizeof e->params - used, "%s=%.*s;", key, (int)size, value);
 }
-static inline void h_position(void *self, int64_t position) { ((h_error *)self)->position = position; }
+static inline void h_position(void *self, int64_t position) {
+  ((h_error *)self)->position = position;
+}
 static inline trn_function_error h_sink(h_error *e) {
   memset(e, 0, sizeof *e);
   return (trn_function_error){sizeof(trn_function_error), e, h_fail, h_param, h_position};
@@ -64,21 +66,19 @@ typedef struct h_array {
 } h_array;
 
 static inline const char *h_format(const char *type, char *out) {
-  static const char *const SHORT[][2] = {{"D", "tdD"}, {"T", "tsu:UTC"}, {"N", "tsu:"}, {"t", "ttn"}, {"Y", "tiM"}, {"I", "tDu"}};
+  static const char *const SHORT[][2] = {{"D", "tdD"}, {"T", "tsu:UTC"}, {"N", "tsu:"},
+                                         {"t", "ttn"}, {"Y", "tiM"},     {"I", "tDu"}};
   const char *end = strchr(type, '|');
   size_t size = end ? (size_t)(end - type) : strlen(type);
   snprintf(out, 32, "%.*s", (int)size, type);
-  if (out[0] == 'L')
-    return strcpy(out, "+l");
+  if (out[0] == 'L') return strcpy(out, "+l");
   for (size_t i = 0; i < sizeof SHORT / sizeof SHORT[0]; i++)
-    if (strcmp(out, SHORT[i][0]) == 0)
-      return strcpy(out, SHORT[i][1]);
+    if (strcmp(out, SHORT[i][0]) == 0) return strcpy(out, SHORT[i][1]);
   return out;
 }
 
 static inline int h_width(const char *format) {
-  if (format[0] == 'd')
-    return 16;
+  if (format[0] == 'd') return 16;
   if (format[0] == 't')
     return strcmp(format, "tdD") == 0 || strcmp(format, "tiM") == 0 ? 4 : strcmp(format, "tin") == 0 ? 16 : 8;
   switch (format[0]) {
@@ -96,8 +96,7 @@ static inline h_i128 h_decimal(const char *text) {
   h_i128 value = 0;
   bool negative = *text == '-';
   for (text += negative; *text; text++)
-    if (*text != '.')
-      value = value * 10 + (*text - '0');
+    if (*text != '.') value = value * 10 + (*text - '0');
   return negative ? -value : value;
 }
 
@@ -107,10 +106,10 @@ static inline int64_t h_time(const char *text) { /* "yyyy-mm-dd[ hh:mm:ss[.fffff
   char fraction[8] = "000000";
   int got = sscanf(text, "%d-%d-%d %d:%d:%d.%6[0-9]", &year, &month, &day, &hour, &minute, &second, fraction);
   assert_true(got >= 3);
-  for (size_t i = strlen(fraction); i < 6; i++)
-    fraction[i] = '0';
+  for (size_t i = strlen(fraction); i < 6; i++) fraction[i] = '0';
   micro = got == 7 ? atoi(fraction) : 0;
-  tm.tm_year = year - 1900, tm.tm_mon = month - 1, tm.tm_mday = day, tm.tm_hour = hour, tm.tm_min = minute, tm.tm_sec = second;
+  tm.tm_year = year - 1900, tm.tm_mon = month - 1, tm.tm_mday = day, tm.tm_hour = hour, tm.tm_min = minute,
+  tm.tm_sec = second;
   return (int64_t)timegm(&tm) * 1000000 + micro;
 }
 
@@ -126,7 +125,7 @@ static inline void h_put(const char *format, char *at, const char *text) {
     float value = strtof(text, NULL);
     memcpy(at, &value, 4);
   } else {
-    int64_t value = strcmp(format, "tdD") == 0      ? h_time(text) / 86400000000 - (h_time(text) % 86400000000 < 0)
+    int64_t value = strcmp(format, "tdD") == 0        ? h_time(text) / 86400000000 - (h_time(text) % 86400000000 < 0)
                     : strncmp(format, "tsu:", 4) == 0 ? h_time(text)
                                                       : strtoll(text, NULL, 10);
     memcpy(at, &value, (size_t)width);
@@ -142,13 +141,11 @@ static inline void h_fill(const char *format, const char *text, bool null, int64
   uint8_t *valid = calloc((size_t)total / 8 + 2, 1);
   char *data = calloc((size_t)(total + 1) * 16, 1), *bytes = NULL;
   int64_t nulls = 0;
-  if (format[0] == 'u' || format[0] == 'z')
-    bytes = malloc((size + 1) * (size_t)total + 1);
+  if (format[0] == 'u' || format[0] == 'z') bytes = malloc((size + 1) * (size_t)total + 1);
   for (int64_t i = 0; i < total; i++) {
     bool gone = null || (thirds && i >= offset && (i - offset) % 3 == 1);
     nulls += gone && i >= offset && i < offset + rows;
-    if (!gone)
-      valid[i / 8] |= (uint8_t)(1u << (i % 8));
+    if (!gone) valid[i / 8] |= (uint8_t)(1u << (i % 8));
     if (width)
       h_put(format, data + i * width, text);
     else if (format[0] == 'b' && strcmp(text, "true") == 0)
@@ -160,12 +157,16 @@ static inline void h_fill(const char *format, const char *text, bool null, int64
   }
   bool is_null_type = format[0] == 'n';
   buffers[0] = nulls || null ? valid : NULL;
-  if (!buffers[0])
-    free(valid);
+  if (!buffers[0]) free(valid);
   buffers[1] = data;
   buffers[2] = bytes;
-  *array = (struct ArrowArray){.length = rows, .null_count = is_null_type ? rows : nulls, .offset = offset,
-                               .n_buffers = is_null_type ? 0 : bytes ? 3 : 2, .buffers = buffers};
+  *array = (struct ArrowArray){.length = rows,
+                               .null_count = is_null_type ? rows : nulls,
+                               .offset = offset,
+                               .n_buffers = is_null_type ? 0
+                                            : bytes      ? 3
+                                                         : 2,
+                               .buffers = buffers};
 }
 
 static inline void h_build(const char *arg, int64_t rows, int64_t offset, bool thirds, h_array *out) {
@@ -176,7 +177,8 @@ static inline void h_build(const char *arg, int64_t rows, int64_t offset, bool t
   h_format(arg, out->format);
   out->schema = (struct ArrowSchema){.format = out->format, .name = "", .flags = ARROW_FLAG_NULLABLE};
   if (arg[0] != 'L') {
-    h_fill(out->format, null ? (out->format[0] == 't' ? "1970-01-01" : "0") : text, null, rows, offset, thirds, out->buffers, &out->array);
+    h_fill(out->format, null ? (out->format[0] == 't' ? "1970-01-01" : "0") : text, null, rows, offset, thirds,
+           out->buffers, &out->array);
     return;
   }
   /* "Li|1,~,3": every row the same elements */
@@ -185,16 +187,14 @@ static inline void h_build(const char *arg, int64_t rows, int64_t offset, bool t
   int64_t count = 0, total = rows + offset + 3;
   snprintf(copy, sizeof copy, "%s", null ? "" : text);
   const char *elements[32];
-  for (char *e = strtok_r(copy, ",", &save); e; e = strtok_r(NULL, ",", &save))
-    elements[count++] = e;
+  for (char *e = strtok_r(copy, ",", &save); e; e = strtok_r(NULL, ",", &save)) elements[count++] = e;
   char *data = calloc((size_t)(total * count + 1) * 16, 1), *bytes = malloc(65536);
   int32_t used = 0, *text_offsets = (int32_t *)data, *offsets = calloc((size_t)total + 1, 4);
   uint8_t *valid = calloc((size_t)(total * count) / 8 + 1, 1), *list_valid = calloc((size_t)total / 8 + 1, 1);
   bool is_text = out->child_format[0] == 'u';
   for (int64_t i = 0; i < total * count; i++) {
     const char *e = elements[i % count];
-    if (strcmp(e, "~") != 0)
-      valid[i / 8] |= (uint8_t)(1u << (i % 8));
+    if (strcmp(e, "~") != 0) valid[i / 8] |= (uint8_t)(1u << (i % 8));
     if (is_text) {
       memcpy(bytes + used, e, strlen(e));
       used += (int32_t)strlen(e);
@@ -207,20 +207,26 @@ static inline void h_build(const char *arg, int64_t rows, int64_t offset, bool t
   for (int64_t i = 0; i < total; i++) {
     bool gone = null || (thirds && i >= offset && (i - offset) % 3 == 1);
     nulls += gone && i >= offset && i < offset + rows;
-    if (!gone)
-      list_valid[i / 8] |= (uint8_t)(1u << (i % 8));
+    if (!gone) list_valid[i / 8] |= (uint8_t)(1u << (i % 8));
     offsets[i + 1] = (int32_t)((i + 1) * count);
   }
-  out->child_schema = (struct ArrowSchema){.format = out->child_format, .name = "element", .flags = ARROW_FLAG_NULLABLE};
+  out->child_schema =
+      (struct ArrowSchema){.format = out->child_format, .name = "element", .flags = ARROW_FLAG_NULLABLE};
   out->schema_children[0] = &out->child_schema;
   out->schema.n_children = 1;
   out->schema.children = out->schema_children;
   out->child_buffers[0] = valid, out->child_buffers[1] = data, out->child_buffers[2] = bytes;
-  out->child = (struct ArrowArray){.length = total * count, .null_count = -1, .n_buffers = is_text ? 3 : 2, .buffers = out->child_buffers};
+  out->child = (struct ArrowArray){
+      .length = total * count, .null_count = -1, .n_buffers = is_text ? 3 : 2, .buffers = out->child_buffers};
   out->array_children[0] = &out->child;
   out->buffers[0] = list_valid, out->buffers[1] = offsets;
-  out->array = (struct ArrowArray){.length = rows, .null_count = nulls, .offset = offset, .n_buffers = 2, .buffers = out->buffers,
-                                   .n_children = 1, .children = out->array_children};
+  out->array = (struct ArrowArray){.length = rows,
+                                   .null_count = nulls,
+                                   .offset = offset,
+                                   .n_buffers = 2,
+                                   .buffers = out->buffers,
+                                   .n_children = 1,
+                                   .children = out->array_children};
 }
 
 static inline void h_free(h_array *a) {
@@ -231,9 +237,12 @@ static inline void h_free(h_array *a) {
 }
 
 /* ---- showing ---- */
-static inline bool h_bit(const void *bits, int64_t i) { return ((const uint8_t *)bits)[i / 8] >> (i % 8) & 1; }
+static inline bool h_bit(const void *bits, int64_t i) {
+  return ((const uint8_t *)bits)[i / 8] >> (i % 8) & 1;
+}
 
-static inline void h_show(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t row, char *out, size_t size) {
+static inline void h_show(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t row, char *out,
+                          size_t size) {
   const char *f = schema->format;
   int64_t i = row + array->offset;
   if (f[0] == 'n' || (array->null_count != 0 && array->buffers[0] && !h_bit(array->buffers[0], i))) {
@@ -282,15 +291,13 @@ static inline void h_show(const struct ArrowSchema *schema, const struct ArrowAr
     bool negative = value < 0;
     digits[at] = 0;
     do {
-      if (count == scale && scale > 0)
-        digits[--at] = '.';
+      if (count == scale && scale > 0) digits[--at] = '.';
       int digit = (int)(value % 10);
       digits[--at] = (char)('0' + (digit < 0 ? -digit : digit));
       value /= 10;
       count++;
     } while (value || count <= scale);
-    if (negative)
-      digits[--at] = '-';
+    if (negative) digits[--at] = '-';
     snprintf(out, size, "%s", digits + at);
   } else {
     int64_t value = width == 1   ? *(const int8_t *)(data + i)
@@ -305,10 +312,8 @@ static inline void h_show(const struct ArrowSchema *schema, const struct ArrowAr
       struct tm tm;
       gmtime_r(&seconds, &tm);
       int used = snprintf(out, size, "%04d-%02d-%02d", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
-      if (!date)
-        used += snprintf(out + used, size - (size_t)used, " %02d:%02d:%02d", tm.tm_hour, tm.tm_min, tm.tm_sec);
-      if (rest)
-        snprintf(out + used, size - (size_t)used, ".%06d", (int)rest);
+      if (!date) used += snprintf(out + used, size - (size_t)used, " %02d:%02d:%02d", tm.tm_hour, tm.tm_min, tm.tm_sec);
+      if (rest) snprintf(out + used, size - (size_t)used, ".%06d", (int)rest);
     } else {
       snprintf(out, size, "%lld", (long long)value);
     }
@@ -320,8 +325,7 @@ static inline const trn_scalar_function *h_find(const char *name) {
   const trn_function_library *library = h_library();
   assert_int_equal(library->abi, TRN_FUNCTION_ABI);
   for (size_t i = 0; i < library->scalar_count; i++)
-    if (strcmp(library->scalars[i]->name, name) == 0)
-      return library->scalars[i];
+    if (strcmp(library->scalars[i]->name, name) == 0) return library->scalars[i];
   fail_msg("no function %s", name);
   return NULL;
 }
@@ -341,8 +345,7 @@ static inline trn_status h_call(const char *name, const char *const *texts, size
     h_build(texts[i] + literal, scalar ? 1 : rows, scalar ? 0 : H_OFFSET, thirds && !scalar, &arrays[i]);
     args[i] = (trn_function_arg){&arrays[i].schema, &arrays[i].array, scalar};
     bind_args[i] = args[i];
-    if (!scalar)
-      bind_args[i].array = NULL;
+    if (!scalar) bind_args[i].array = NULL;
   }
   trn_status status = function->bind(function, bind_args, count, &schema, &error);
   *length = 0;
@@ -351,11 +354,9 @@ static inline trn_status h_call(const char *name, const char *const *texts, size
     status = function->evaluate(function, args, count, rows, &out, &error);
     if (status == TRN_OK) {
       *length = out.length;
-      for (int64_t row = 0; row < out.length; row++)
-        h_show(&schema, &out, row, shown[row], sizeof shown[row]);
+      for (int64_t row = 0; row < out.length; row++) h_show(&schema, &out, row, shown[row], sizeof shown[row]);
       bool has_null = false;
-      for (int64_t row = 0; row < out.length; row++)
-        has_null |= strcmp(shown[row], "~") == 0;
+      for (int64_t row = 0; row < out.length; row++) has_null |= strcmp(shown[row], "~") == 0;
       if (has_null && !(schema.flags & ARROW_FLAG_NULLABLE))
         fail_msg("%s gives a null of a type that is not nullable", name);
       out.release(&out);
@@ -363,24 +364,26 @@ static inline trn_status h_call(const char *name, const char *const *texts, size
     }
     schema.release(&schema);
   }
-  for (size_t i = 0; i < count; i++)
-    h_free(&arrays[i]);
+  for (size_t i = 0; i < count; i++) h_free(&arrays[i]);
   return status;
 }
 
-static inline void h_expect(const h_row *row, const char *run, trn_status status, const char *format, const char *shown, const h_error *e) {
+static inline void h_expect(const h_row *row, const char *run, trn_status status, const char *format, const char *shown,
+                            const h_error *e) {
   char wanted_format[32], described[512] = "";
   for (size_t i = 0; i < H_ARGS_MAX && row->args[i]; i++)
     snprintf(described + strlen(described), sizeof described - strlen(described), "%s%s", i ? ", " : "", row->args[i]);
   if (row->result[0] == '!') {
-    if (status == TRN_OK)
-      fail_msg("%s(%s) %s: gave %s, not %s", row->name, described, run, shown, row->result);
-    if (strncmp(e->condition, row->result + 1, strcspn(row->result + 1, "|")) != 0 || (strchr(row->result, '|') && !strstr(e->params, strchr(row->result, '|') + 1)))
-      fail_msg("%s(%s) %s: failed with %s {%s} %s, not %s", row->name, described, run, e->condition, e->params, e->message, row->result);
+    if (status == TRN_OK) fail_msg("%s(%s) %s: gave %s, not %s", row->name, described, run, shown, row->result);
+    if (strncmp(e->condition, row->result + 1, strcspn(row->result + 1, "|")) != 0 ||
+        (strchr(row->result, '|') && !strstr(e->params, strchr(row->result, '|') + 1)))
+      fail_msg("%s(%s) %s: failed with %s {%s} %s, not %s", row->name, described, run, e->condition, e->params,
+               e->message, row->result);
     return;
   }
   if (status != TRN_OK)
-    fail_msg("%s(%s) %s: failed with %s {%s} %s, not %s", row->name, described, run, e->condition, e->params, e->message, row->result);
+    fail_msg("%s(%s) %s: failed with %s {%s} %s, not %s", row->name, described, run, e->condition, e->params,
+             e->message, row->result);
   const char *value = strchr(row->result, '|');
   if (value && strcmp(format, h_format(row->result, wanted_format)) != 0)
     fail_msg("%s(%s) %s: has type %s, not %s", row->name, described, run, format, wanted_format);
@@ -390,8 +393,7 @@ static inline void h_expect(const h_row *row, const char *run, trn_status status
     double a = strtod(value, NULL), b = strtod(shown, NULL);
     same = a == b || (a != a && b != b);
   }
-  if (!same)
-    fail_msg("%s(%s) %s: gave %s, not %s", row->name, described, run, shown, value);
+  if (!same) fail_msg("%s(%s) %s: gave %s, not %s", row->name, described, run, shown, value);
 }
 
 static inline void h_run(const h_row *row) {
@@ -406,17 +408,14 @@ static inline void h_run(const h_row *row) {
   while (count < H_ARGS_MAX && row->args[count]) {
     const char *arg = row->args[count];
     has_array |= arg[0] != '=';
-    if (arg[0] != '=')
-      snprintf(null_text[count], sizeof null_text[count], "%.*s|~", (int)strcspn(arg, "|"), arg);
+    if (arg[0] != '=') snprintf(null_text[count], sizeof null_text[count], "%.*s|~", (int)strcspn(arg, "|"), arg);
     nulls[count] = arg[0] == '=' ? arg : null_text[count];
     count++;
   }
   trn_status status = h_call(row->name, row->args, count, 1, true, false, format, shown, &length, &e);
-  if (status == TRN_OK)
-    assert_int_equal(length, 1);
+  if (status == TRN_OK) assert_int_equal(length, 1);
   h_expect(row, "as scalars", status, format, shown[0], &e);
-  if (!has_array)
-    return;
+  if (!has_array) return;
   trn_status null_status = h_call(row->name, nulls, count, 1, true, false, null_format, null_shown, &length, &null_e);
   status = h_call(row->name, row->args, count, H_ROWS, false, true, format, shown, &length, &e);
   if (status != TRN_OK) {
@@ -437,8 +436,7 @@ static inline void h_run(const h_row *row) {
 }
 
 static inline void h_run_all(const h_row *rows, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    h_run(&rows[i]);
+  for (size_t i = 0; i < count; i++) h_run(&rows[i]);
 }
 #define H_RUN_ALL(rows) h_run_all(rows, sizeof(rows) / sizeof(rows)[0])
 #define H_POS "=l|12884901897" /* 3 << 32 | 9 */

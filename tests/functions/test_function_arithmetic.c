@@ -5,9 +5,14 @@ static void integers_are_checked(void **state) {
   (void)state;
   static const h_row ROWS[] = {
       {"trn.add", "i|3", {"i|1", "i|2", H_POS}},
-      {"trn.add", "!ARITHMETIC_OVERFLOW|message=integer overflow;alternative= Use 'try_add' to tolerate overflow and return NULL instead.;config=\"spark.sql.ansi.enabled\";", {"i|2147483647", "i|1", H_POS}},
+      {"trn.add",
+       "!ARITHMETIC_OVERFLOW|message=integer overflow;alternative= Use 'try_add' to tolerate overflow and return NULL "
+       "instead.;config=\"spark.sql.ansi.enabled\";",
+       {"i|2147483647", "i|1", H_POS}},
       {"trn.add", "!ARITHMETIC_OVERFLOW|message=long overflow", {"l|9223372036854775807", "l|1", H_POS}},
-      {"trn.add", "!BINARY_ARITHMETIC_OVERFLOW|value1=127S;symbol=+;value2=1S;functionName=`try_add`;", {"c|127", "c|1", H_POS}},
+      {"trn.add",
+       "!BINARY_ARITHMETIC_OVERFLOW|value1=127S;symbol=+;value2=1S;functionName=`try_add`;",
+       {"c|127", "c|1", H_POS}},
       {"trn.add", "s|-32768", {"s|-32767", "s|-1", H_POS}},
       {"trn.add_try", "~", {"i|2147483647", "i|1"}},
       {"trn.add_wrap", "i|-2147483648", {"i|2147483647", "i|1"}},
@@ -20,7 +25,9 @@ static void integers_are_checked(void **state) {
       {"trn.multiply_wrap", "l|-9223372036854775808", {"l|4611686018427387904", "l|2"}},
       {"trn.int_divide", "l|1", {"i|3", "i|2", H_POS}},
       {"trn.int_divide", "!DIVIDE_BY_ZERO|config=", {"i|3", "i|0", H_POS}},
-      {"trn.int_divide", "!ARITHMETIC_OVERFLOW|message=Overflow in integral divide", {"l|-9223372036854775808", "l|-1", H_POS}},
+      {"trn.int_divide",
+       "!ARITHMETIC_OVERFLOW|message=Overflow in integral divide",
+       {"l|-9223372036854775808", "l|-1", H_POS}},
       {"trn.int_divide_wrap", "l|-9223372036854775808", {"l|-9223372036854775808", "l|-1"}},
       {"trn.int_divide_try", "~", {"i|3", "i|0"}},
       {"trn.remainder", "i|0", {"i|-2147483648", "i|-1", H_POS}},
@@ -62,8 +69,13 @@ static void decimals_have_sparks_types_and_rounding(void **state) {
       {"trn.subtract", "d:16,2|0.96", {"d:15,2|1.00", "d:15,2|0.04", H_POS}},
       {"trn.subtract", "d:7,3|-0.767", {"d:5,2|1.23", "d:6,3|1.997", H_POS}},
       {"trn.multiply", "d:32,4|-9.6000", {"d:15,2|-10.00", "d:16,2|0.96", H_POS}},
-      {"trn.multiply", "d:38,6|12345678901234567890.123457", {"d:38,10|12345678901234567890.1234567891", "d:38,10|1.0000000000", H_POS}},
-      {"trn.multiply", "!NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION|precision=38;scale=0;config=\"spark.sql.ansi.enabled\";value=10000000000000000000000000000000000000000", {"d:38,0|10000000000000000000000000000000000000", "d:4,0|1000", H_POS}},
+      {"trn.multiply",
+       "d:38,6|12345678901234567890.123457",
+       {"d:38,10|12345678901234567890.1234567891", "d:38,10|1.0000000000", H_POS}},
+      {"trn.multiply",
+       "!NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION|precision=38;scale=0;config=\"spark.sql.ansi.enabled\";value="
+       "10000000000000000000000000000000000000000",
+       {"d:38,0|10000000000000000000000000000000000000", "d:4,0|1000", H_POS}},
       {"trn.multiply_try", "~", {"d:38,0|10000000000000000000000000000000000000", "d:4,0|1000"}},
       {"trn.multiply_wrap", "~", {"d:38,0|10000000000000000000000000000000000000", "d:4,0|1000"}},
       {"trn.divide", "d:21,13|0.3333333333333", {"d:10,2|1.00", "d:10,0|3", H_POS}},
@@ -72,16 +84,24 @@ static void decimals_have_sparks_types_and_rounding(void **state) {
       {"trn.divide", "!DIVIDE_BY_ZERO", {"d:2,1|2.0", "d:2,1|0.0", H_POS}},
       {"trn.divide_wrap", "~", {"d:2,1|2.0", "d:2,1|0.0"}},
       {"trn.divide", "d:38,6|33333333333333333333.333333", {"d:38,2|100000000000000000000.00", "d:20,0|3", H_POS}},
-      {"trn.add", "d:38,8|24691357802469135780.24691358", {"d:38,9|12345678901234567890.123456789", "d:38,9|12345678901234567890.123456789", H_POS}},
-      {"trn.add", "!NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION|value=100000000000000000000000000000000000000", {"d:38,0|99999999999999999999999999999999999999", "d:38,0|1", H_POS}},
+      {"trn.add",
+       "d:38,8|24691357802469135780.24691358",
+       {"d:38,9|12345678901234567890.123456789", "d:38,9|12345678901234567890.123456789", H_POS}},
+      {"trn.add",
+       "!NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION|value=100000000000000000000000000000000000000",
+       {"d:38,0|99999999999999999999999999999999999999", "d:38,0|1", H_POS}},
       {"trn.add_try", "~", {"d:38,0|99999999999999999999999999999999999999", "d:38,0|1"}},
-      {"trn.add", "d:38,17|10000000000000000000.10000000000000000", {"d:38,18|10000000000000000000.000000000000000000", "d:2,1|0.1", H_POS}},
+      {"trn.add",
+       "d:38,17|10000000000000000000.10000000000000000",
+       {"d:38,18|10000000000000000000.000000000000000000", "d:2,1|0.1", H_POS}},
       {"trn.remainder", "d:2,1|0.2", {"d:1,0|2", "d:2,1|1.8", H_POS}},
       {"trn.remainder", "!REMAINDER_BY_ZERO", {"d:1,0|2", "d:2,1|0.0", H_POS}},
       {"trn.pmod", "d:2,1|1.6", {"d:2,1|-2.0", "d:2,1|1.8", H_POS}},
       {"trn.int_divide", "l|-3", {"d:3,1|-7.5", "d:2,1|2.1", H_POS}},
       {"trn.negate", "d:5,2|1.23", {"d:5,2|-1.23", H_POS}},
-      {"trn.abs", "d:38,0|99999999999999999999999999999999999999", {"d:38,0|-99999999999999999999999999999999999999", H_POS}},
+      {"trn.abs",
+       "d:38,0|99999999999999999999999999999999999999",
+       {"d:38,0|-99999999999999999999999999999999999999", H_POS}},
   };
   H_RUN_ALL(ROWS);
 }
@@ -115,7 +135,9 @@ static void intervals_overflow_by_mode(void **state) {
   (void)state;
   static const h_row ROWS[] = {
       {"trn.interval_add", "Y|14", {"Y|12", "Y|2", H_POS}},
-      {"trn.interval_add", "!INTERVAL_ARITHMETIC_OVERFLOW.WITH_SUGGESTION|functionName=`try_add`", {"Y|2147483647", "Y|2", H_POS}},
+      {"trn.interval_add",
+       "!INTERVAL_ARITHMETIC_OVERFLOW.WITH_SUGGESTION|functionName=`try_add`",
+       {"Y|2147483647", "Y|2", H_POS}},
       {"trn.interval_subtract", "I|-5", {"I|5", "I|10", H_POS}},
       {"trn.interval_negate", "I|-5", {"I|5", H_POS}},
       {"trn.multiply_interval", "Y|3", {"Y|2", "g|1.5", H_POS}},
@@ -150,9 +172,12 @@ static void wrong_types_are_refused_in_bind(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(integers_are_checked),        cmocka_unit_test(doubles_follow_ieee_but_not_by_zero),
-      cmocka_unit_test(decimals_have_sparks_types_and_rounding), cmocka_unit_test(rounding_keeps_sparks_types),
-      cmocka_unit_test(intervals_overflow_by_mode),  cmocka_unit_test(errors_carry_the_position),
+      cmocka_unit_test(integers_are_checked),
+      cmocka_unit_test(doubles_follow_ieee_but_not_by_zero),
+      cmocka_unit_test(decimals_have_sparks_types_and_rounding),
+      cmocka_unit_test(rounding_keeps_sparks_types),
+      cmocka_unit_test(intervals_overflow_by_mode),
+      cmocka_unit_test(errors_carry_the_position),
       cmocka_unit_test(wrong_types_are_refused_in_bind),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
