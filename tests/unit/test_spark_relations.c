@@ -10,92 +10,7 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 
-#include "support/spark_messages.h"
-#include "support/spark_plans.h"
-
-static spark_plans plans;
-static trn_arena *arena;
-
-static const char T[] =
-    "a INT, b STRING, c DOUBLE, s STRUCT<x: INT, y: STRUCT<z: STRING>>, arr ARRAY<INT>, m MAP<STRING, INT>";
-
-static int set_up(void **state) {
-  (void)state;
-  arena = trn__arena_create(0);
-  return arena && plans_open(&plans) && plans_tpch(&plans) && plans_table(&plans, "t", T) &&
-                 plans_table(&plans, "u", "a INT, b STRING, d BIGINT") && plans_table(&plans, "twice", "a INT, A INT")
-             ? 0
-             : -1;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  plans_close(&plans);
-  trn__arena_unref(arena);
-  return 0;
-}
-
-/* ---- what came out ---- */
-/* Fields as "name type[!], ..." with ! for not null. */
-static void fields_text(const trn_plan *plan, trn_strbuf *out) {
-  for (uint32_t i = 0; i < plan->field_count; i++) {
-    trn__strbuf_printf(out, "%s%s ", i ? ", " : "", plan->fields[i].name);
-    spark__type_simple(out, plan->fields[i].type);
-    if (!plan->fields[i].nullable) trn__strbuf_putc(out, '!');
-  }
-}
-
-static void error_text(const trn_error *error, trn_strbuf *out) {
-  const trn_error_param *params = NULL;
-  size_t count = trn_error_params(error, &params);
-  trn__strbuf_puts(out, trn_error_condition(error) ? trn_error_condition(error) : trn_error_message(error));
-  for (size_t i = 0; i < count; i++) trn__strbuf_printf(out, " %s=%s", params[i].key, params[i].value);
-}
-
-/* Checks fields (when the text starts with '|': the plan behind it too) or, with '!', the error. */
-static void check(const char *what, trn_status status, trn_plan *plan, trn_error *error, const char *expected) {
-  trn_strbuf text = {0};
-  if (status != TRN_OK) {
-    trn__strbuf_putc(&text, '!');
-    error_text(error, &text);
-  } else if (expected[0] == '|') {
-    trn__strbuf_puts(&text, "|");
-    trn__rel_print(&text, plan->root);
-    while (text.size && text.data[text.size - 1] == '\n') text.data[--text.size] = 0;
-  } else {
-    fields_text(plan, &text);
-  }
-  if (strcmp(text.data ? text.data : "", expected) != 0) {
-    print_error("%s\n", what);
-    assert_string_equal(text.data ? text.data : "", expected);
-  }
-  trn__strbuf_finish(&text);
-  trn_plan_unref(plan);
-  trn_error_unref(error);
-}
-
-static void check_sql(const char *query, const char *expected) {
-  trn_plan *plan = NULL;
-  trn_error *error = NULL;
-  trn_status status = plans_sql(&plans, query, &plan, &error);
-  check(query, status, plan, error, expected);
-}
-
-static void check_relation(const char *what, const msg_rel *relation, const char *expected) {
-  trn_plan *plan = NULL;
-  trn_error *error = NULL;
-  trn_status status = plans_relation(&plans, relation, &plan, &error);
-  check(what, status, plan, error, expected);
-}
-
-typedef struct sql_case {
-  const char *query, *expected;
-} sql_case;
-
-static void check_all(const sql_case *cases, size_t count) {
-  for (size_t i = 0; i < count; i++) check_sql(cases[i].query, cases[i].expected);
-}
-#define CHECK_ALL(cases) check_all(cases, sizeof(cases) / sizeof *(cases))
+#include "support/spark_checks.h"
 
 /* ---- names ---- */
 static void names_are_found_as_spark_finds_them(void **state) {
@@ -609,69 +524,6 @@ static void local_relations_without_rows_have_their_schema(void **state) {
   check_relation("JSON", relation, "i bigint!");
 }
 
-/* ---- size ---- */
-static void on_big_stack(void *argument) {
-  void (*run)(void) = *(void (**)(void))argument;
-  run();
-}
-
-static void long_chains(void) {
-  msg_expr *sum = msg_name(arena, "a", 0), *all = msg_call(arena, "<", msg_name(arena, "a", 0), msg_int(arena, 0));
-  for (int i = 0; i < 4000; i++) {
-    sum = msg_call(arena, "+", sum, msg_int(arena, i));
-    all = msg_call(arena, "and", all, msg_call(arena, "<", msg_name(arena, "a", 0), msg_int(arena, i)));
-  }
-  check_relation("+", msg_project(arena, msg_table(arena, "u", 1), msg_as(arena, sum, "x"), NULL, 2), "x int");
-  check_relation("and", msg_filter(arena, msg_table(arena, "u", 1), all, 2), "a int, b string, d bigint");
-}
-
-static void deep_relations(void) {
-  msg_rel *r = msg_table(arena, "u", 1);
-  for (int i = 0; i < 3000; i++) {
-    r = msg_filter(arena, r, msg_call(arena, "<", msg_name(arena, "a", 0), msg_int(arena, i)), i + 2);
-    if (i % 3 == 0)
-      r = msg_with_column(arena, r, "d", msg_call(arena, "+", msg_name(arena, "a", i + 2), msg_int(arena, 1)),
-                          10000 + i);
-  }
-  check_relation("deep", r, "a int, b string, d int");
-  for (int i = 0; i < 4000; i++)
-    r = msg_filter(arena, r, msg_call(arena, "<", msg_name(arena, "a", 0), msg_int(arena, i)), 20000 + i);
-  trn_plan *plan = NULL;
-  trn_error *error = NULL;
-  assert_int_equal(plans_relation(&plans, r, &plan, &error), TRN_RESOURCE_EXHAUSTED);
-  assert_non_null(strstr(trn_error_message(error), "TRN_TRANSLATE_DEPTH_MAX"));
-  trn_error_unref(error);
-}
-
-static void long_chains_and_deep_relations_work(void **state) {
-  (void)state;
-  void (*runs[])(void) = {long_chains, deep_relations};
-  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
-    assert_int_equal(trn__run_on_big_stack(on_big_stack, &runs[i]), TRN_OK);
-}
-
-/* Memory of a plan of n columns over n columns: what is linear takes four times as much for four times the columns. */
-static size_t bytes_of_wide(int n) {
-  trn_strbuf query = {0};
-  trn__strbuf_puts(&query, "select ");
-  for (int i = 0; i < n; i++) trn__strbuf_printf(&query, "%sc%d + 1 as d%d", i ? ", " : "", i, i);
-  trn__strbuf_puts(&query, " from (select ");
-  for (int i = 0; i < n; i++) trn__strbuf_printf(&query, "%sa + %d as c%d", i ? ", " : "", i, i);
-  trn__strbuf_puts(&query, " from u) order by d0");
-  trn_plan *plan = NULL;
-  assert_int_equal(plans_sql(&plans, query.data, &plan, NULL), TRN_OK);
-  size_t bytes = trn__arena_bytes(plan->arena);
-  trn_plan_unref(plan);
-  trn__strbuf_finish(&query);
-  return bytes;
-}
-
-static void wide_plans_cost_linear_memory(void **state) {
-  (void)state;
-  size_t small = bytes_of_wide(500), large = bytes_of_wide(2000);
-  assert_in_range(large, small, small * 5);
-}
-
 /* ---- TPC-H ---- */
 static void tpch_queries_translate(void **state) {
   (void)state;
@@ -749,61 +601,6 @@ static void subqueries_are_as_recorded_from_spark(void **state) {
   assert_true(plans_table(&plans, "t", T));
 }
 
-/* ---- memory that runs out ---- */
-static trn_status translate_within(const char *query, size_t bytes, trn_error **error) {
-  spark_translator t;
-  trn_plan *plan = NULL;
-  Spark__Connect__Relation relation = SPARK__CONNECT__RELATION__INIT;
-  Spark__Connect__SQL sql = SPARK__CONNECT__SQL__INIT;
-  assert_int_equal(spark__translator_init(&t, plans.session, plans.catalog, NULL), TRN_OK);
-  trn__arena_unref(t.arena);
-  t.arena = trn__arena_create(bytes);
-  t.timezone = "UTC";
-  t.state = t.arena ? TRN_NEW(t.arena, spark_state) : NULL;
-  if (!t.state) {
-    trn__arena_unref(t.arena);
-    return TRN_RESOURCE_EXHAUSTED;
-  }
-  sql.query = (char *)query;
-  relation.rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_SQL;
-  relation.sql = &sql;
-  trn_status status = spark__translate_relation(&t, &relation, &plan, error);
-  trn_plan_unref(plan);
-  return status;
-}
-
-static void out_of_memory_is_said_wherever_it_happens(void **state) {
-  (void)state;
-  static const char *const queries[] = {
-      "select t.s.x as x, x + 1 as y, rank() over (partition by t.b order by t.c rows between 1 preceding and current "
-      "row) "
-      "from t full join u using (a) where t.b in (select b from u where u.a = t.a) order by y, t.m['k']",
-      "with q as (select b, sum(d) as n from u group by rollup(b) having n > 1) select * from q x join q y on x.n = "
-      "y.n "
-      "union select b, a from u limit 5",
-      "select *, explode(arr) as e from t lateral view posexplode(m) v as p, k, w",
-      "select * from (select a, b, d from u) pivot (sum(d) for b in ('x' as x, 'y'))",
-      "select * from values (1, 2.5), (2, null) as v(i, j) except all select a, 1 from twice",
-      "select nope from t",
-      "select arr[0], s.y.*, (select max(a) from u where u.b = t.b) from t where s.x between 1 and 2",
-      "select * except (m), grouping(b) as g from t natural left join u group by all",
-      "select * from t unpivot (v for n in (a as x, c as y)) order by all",
-  };
-  for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
-    trn_error *error = NULL;
-    bool done = false;
-    for (size_t bytes = 512; bytes < (1u << 20) && !done; bytes += 96) {
-      error = NULL;
-      trn_status status = translate_within(queries[i], bytes, &error);
-      done = status != TRN_RESOURCE_EXHAUSTED;
-      if (done && status != TRN_OK && status != TRN_INVALID_ARGUMENT)
-        fail_msg("%s: %s", queries[i], trn_error_message(error));
-      trn_error_unref(error);
-    }
-    assert_true(done);
-  }
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names_are_found_as_spark_finds_them),
@@ -827,11 +624,8 @@ int main(void) {
       cmocka_unit_test(files_are_shown_as_spark_shows_them),
       cmocka_unit_test(sources_are_opened_again_only_when_files_change),
       cmocka_unit_test(local_relations_without_rows_have_their_schema),
-      cmocka_unit_test(long_chains_and_deep_relations_work),
-      cmocka_unit_test(wide_plans_cost_linear_memory),
       cmocka_unit_test(tpch_queries_translate),
       cmocka_unit_test(subqueries_are_as_recorded_from_spark),
-      cmocka_unit_test(out_of_memory_is_said_wherever_it_happens),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
