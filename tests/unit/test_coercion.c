@@ -19,7 +19,8 @@ typedef struct world {
 } world;
 
 static spark_value number(world *w, trn_type_id id, const char *name) {
-  spark_value value = {.expr = trn__expr_int(w->t.arena, trn__type(id), 1), .name = name, .is_foldable = true, .is_literal = true};
+  spark_value value = {
+      .expr = trn__expr_int(w->t.arena, trn__type(id), 1), .name = name, .is_foldable = true, .is_literal = true};
   assert_non_null(value.expr);
   return value;
 }
@@ -31,7 +32,9 @@ static spark_value cast_one(world *w, const trn_type *type) {
 }
 
 static spark_value text(world *w, const char *value) {
-  spark_value out = {.expr = trn__expr_string(w->t.arena, value, strlen(value)), .name = value, .is_foldable = true,
+  spark_value out = {.expr = trn__expr_string(w->t.arena, value, strlen(value)),
+                     .name = value,
+                     .is_foldable = true,
                      .is_literal = true};
   assert_non_null(out.expr);
   return out;
@@ -91,12 +94,18 @@ static spark_value literal_of(world *w, const char *type) {
   if (!strcmp(type, "interval day to second")) return interval(w, "1 02:03:04", "day", "second");
   if (!strcmp(type, "interval year to month")) return interval(w, "1-2", "year", "month");
   spark_value out = {.name = type, .is_foldable = true, .is_literal = true};
-  if (!strcmp(type, "boolean")) out.expr = trn__expr_bool(w->t.arena, true);
-  else if (!strcmp(type, "null")) out.expr = trn__expr_null(w->t.arena, trn__type(TRN_TYPE_NULL));
-  else if (!strcmp(type, "double")) out.expr = spark__double_literal(&w->t, 1, trn__type(TRN_TYPE_FLOAT64));
-  else if (!strcmp(type, "binary")) assert_int_equal(
-      spark__cast(&w->t, text(w, "1").expr, trn__type(TRN_TYPE_BINARY), SPARK_CAST_ANSI, NOWHERE, &out.expr, NULL), TRN_OK);
-  else return nested(w, type);
+  if (!strcmp(type, "boolean"))
+    out.expr = trn__expr_bool(w->t.arena, true);
+  else if (!strcmp(type, "null"))
+    out.expr = trn__expr_null(w->t.arena, trn__type(TRN_TYPE_NULL));
+  else if (!strcmp(type, "double"))
+    out.expr = spark__double_literal(&w->t, 1, trn__type(TRN_TYPE_FLOAT64));
+  else if (!strcmp(type, "binary"))
+    assert_int_equal(
+        spark__cast(&w->t, text(w, "1").expr, trn__type(TRN_TYPE_BINARY), SPARK_CAST_ANSI, NOWHERE, &out.expr, NULL),
+        TRN_OK);
+  else
+    return nested(w, type);
   return out;
 }
 
@@ -137,13 +146,15 @@ static bool replay(const char *line, bool show) {
              *right = cJSON_GetObjectItem(json, "right")->valuestring;
   const cJSON *expected = cJSON_GetObjectItem(json, "type");
   if (!expected) expected = cJSON_GetObjectItem(json, "error");
-  world w = {.t = {.arena = trn__arena_create(0), .timezone = "UTC", .ansi = cJSON_IsTrue(cJSON_GetObjectItem(json, "ansi"))}};
+  world w = {
+      .t = {.arena = trn__arena_create(0), .timezone = "UTC", .ansi = cJSON_IsTrue(cJSON_GetObjectItem(json, "ansi"))}};
   assert_non_null(w.t.arena);
   spark_value pair[2] = {literal_of(&w, left), literal_of(&w, right)};
   char got[256];
   answer(&w, op, pair, got, sizeof got);
   bool same = !strcmp(got, expected->valuestring);
-  if (!same && show) print_message("ansi=%d %s %s %s: expected %s, got %s\n", w.t.ansi, left, op, right, expected->valuestring, got);
+  if (!same && show)
+    print_message("ansi=%d %s %s %s: expected %s, got %s\n", w.t.ansi, left, op, right, expected->valuestring, got);
   trn__arena_unref(w.t.arena);
   cJSON_Delete(json);
   return same;

@@ -71,7 +71,8 @@ trn_expr *spark__kernel(spark_translator *t, const char *name, const trn_type *t
                         size_t count) {
   for (size_t i = 0; i < count; i++)
     if (!args[i]) return NULL;
-  return type ? trn__expr_call(t->arena, TRN_HOME_LIBRARY, name, type, spark__any_nullable(args, count), args, count) : NULL;
+  return type ? trn__expr_call(t->arena, TRN_HOME_LIBRARY, name, type, spark__any_nullable(args, count), args, count)
+              : NULL;
 }
 
 trn_expr *spark__kernel_with(spark_builder *b, const char *name, const trn_type *type, const trn_expr *const *args,
@@ -84,7 +85,8 @@ trn_expr *spark__kernel_with(spark_builder *b, const char *name, const trn_type 
   return spark__kernel(b->t, name, type, all, count);
 }
 
-trn_expr *spark__moded(spark_builder *b, const char *stem, const trn_type *type, const trn_expr *const *args, size_t count) {
+trn_expr *spark__moded(spark_builder *b, const char *stem, const trn_type *type, const trn_expr *const *args,
+                       size_t count) {
   bool is_try = b->function->flags & SPARK_TRY || b->call->is_try;
   const char *name = stem;
   if (is_try || !b->t->ansi) name = trn__arena_printf(b->t->arena, is_try ? "%s_try" : "%s_wrap", stem);
@@ -217,7 +219,8 @@ static trn_status coerce_letters(spark_builder *b) {
     const trn_type *type = spark__implicit_type(b->t, b->args[i]->type, letter);
     if (!type) return spark__unexpected_input(b, i, spark__letter_text(letter), b->args[i]->type);
     if (letter == 'o' && !spark__is_orderable(type)) {
-      const char *name = trn__arena_printf(b->t->arena, "`%s`", b->function->name), *text = spark__quoted_type(b->t, type);
+      const char *name = trn__arena_printf(b->t->arena, "`%s`", b->function->name),
+                 *text = spark__quoted_type(b->t, type);
       if (!name || !text) return trn__no_memory(b->error);
       return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE", "functionName", name, "dataType", text,
                              (char *)NULL);
@@ -250,8 +253,8 @@ static trn_status run_row(spark_builder *b, const trn_expr **out) {
   } else if (row->run[0] == '=') {
     expr = spark__native(b->t, row->run + 1, type, b->args, b->count);
   } else if (row->run[0] == '@') {
-    expr = trn__expr_call(b->t->arena, TRN_HOME_ENGINE, row->run + 1, type, spark__any_nullable(b->args, b->count), b->args,
-                          b->count);
+    expr = trn__expr_call(b->t->arena, TRN_HOME_ENGINE, row->run + 1, type, spark__any_nullable(b->args, b->count),
+                          b->args, b->count);
   } else if (row->flags & SPARK_LEGACY_NULL && !b->t->ansi) {
     const char *name = trn__arena_printf(b->t->arena, "%s_try", row->run);
     expr = name ? spark__kernel_with(b, name, type, b->args, b->count, row->flags & SPARK_ZONE) : NULL;
@@ -278,8 +281,8 @@ static trn_status check_modifiers(spark_builder *b) {
   if (call->is_distinct && !aggregate) return unsupported_syntax(b, "DISTINCT");
   if (call->filter && !aggregate) return unsupported_syntax(b, "FILTER CLAUSE");
   if (call->is_star && strcmp(b->function->name, "count") != 0) {
-    return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "INVALID_USAGE_OF_STAR_OR_REGEX", call->position, "elem", "'*'",
-                        "prettyName", b->function->name, (char *)NULL);
+    return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "INVALID_USAGE_OF_STAR_OR_REGEX", call->position, "elem",
+                        "'*'", "prettyName", b->function->name, (char *)NULL);
   }
   if (!aggregate) return TRN_OK;
   if (call->filter && call->filter->expr->type->id != TRN_TYPE_BOOL) {
@@ -295,7 +298,8 @@ static trn_status check_modifiers(spark_builder *b) {
 static void finish_value(const spark_builder *b, trn_expr *expr, spark_value *out) {
   const spark_function *row = b->function;
   const spark_call *call = b->call;
-  *out = (spark_value){.expr = expr, .is_foldable = row->kind == SPARK_FUNCTION_SCALAR && !(row->flags & SPARK_VOLATILE),
+  *out = (spark_value){.expr = expr,
+                       .is_foldable = row->kind == SPARK_FUNCTION_SCALAR && !(row->flags & SPARK_VOLATILE),
                        .is_generator = row->kind == SPARK_FUNCTION_GENERATOR,
                        .is_window_function = row->kind == SPARK_FUNCTION_WINDOW,
                        .has_aggregate = row->kind == SPARK_FUNCTION_AGGREGATE};
@@ -318,7 +322,8 @@ static trn_status unresolved(spark_translator *t, const spark_call *call, trn_er
   const char *name = spark__finish_text(t, &text);
   if (!name) return trn__no_memory(error);
   return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNRESOLVED_ROUTINE", call->position, "routineName", name,
-                      "searchPath", "[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]", (char *)NULL);
+                      "searchPath", "[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]",
+                      (char *)NULL);
 }
 
 trn_status spark__call(spark_translator *t, const spark_call *call, spark_value *out, trn_error **error) {

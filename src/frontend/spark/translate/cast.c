@@ -3,8 +3,12 @@
 #include "frontend/spark/translate/values.h"
 
 /* ---- which are allowed ---- */
-static bool is_integer_or_decimal(const trn_type *type) { return trn__type_is_integer(type) || type->id == TRN_TYPE_DECIMAL; }
-static bool is_date_like(const trn_type *type) { return type->id == TRN_TYPE_DATE || spark__is_timestamp(type); }
+static bool is_integer_or_decimal(const trn_type *type) {
+  return trn__type_is_integer(type) || type->id == TRN_TYPE_DECIMAL;
+}
+static bool is_date_like(const trn_type *type) {
+  return type->id == TRN_TYPE_DATE || spark__is_timestamp(type);
+}
 
 static bool can_cast_to_number(const trn_type *from, const trn_type *to, bool legacy) {
   switch (from->id) {
@@ -25,7 +29,8 @@ static bool can_cast_flat(const trn_type *from, const trn_type *to, bool legacy)
   if (trn__type_is_numeric(to)) return can_cast_to_number(from, to, legacy);
   switch (to->id) {
   case TRN_TYPE_BINARY: return text || (legacy && trn__type_is_integer(from));
-  case TRN_TYPE_BOOL: return text || number || (legacy && (from->id == TRN_TYPE_DATE || from->id == TRN_TYPE_TIMESTAMP));
+  case TRN_TYPE_BOOL:
+    return text || number || (legacy && (from->id == TRN_TYPE_DATE || from->id == TRN_TYPE_TIMESTAMP));
   case TRN_TYPE_DATE: return text || spark__is_timestamp(from);
   case TRN_TYPE_TIMESTAMP: return text || number || is_date_like(from) || (legacy && from->id == TRN_TYPE_BOOL);
   case TRN_TYPE_TIMESTAMP_NTZ: return text || is_date_like(from);
@@ -60,8 +65,8 @@ bool spark__can_cast(const trn_type *from, const trn_type *to, spark_cast_mode m
 
 /* ---- nullability ---- */
 static bool decimal_holds(const trn_type *decimal, const trn_type *from) {
-  static const uint8_t digits[] = {[TRN_TYPE_BOOL] = 1, [TRN_TYPE_INT8] = 3, [TRN_TYPE_INT16] = 5, [TRN_TYPE_INT32] = 10,
-                                   [TRN_TYPE_INT64] = 20};
+  static const uint8_t digits[] = {
+      [TRN_TYPE_BOOL] = 1, [TRN_TYPE_INT8] = 3, [TRN_TYPE_INT16] = 5, [TRN_TYPE_INT32] = 10, [TRN_TYPE_INT64] = 20};
   int whole = decimal->precision - decimal->scale;
   if (from->id == TRN_TYPE_DECIMAL) return whole >= from->precision - from->scale && decimal->scale >= from->scale;
   return (from->id == TRN_TYPE_BOOL || trn__type_is_integer(from)) && whole >= digits[from->id];
@@ -90,8 +95,8 @@ static bool relabels(const trn_type *from, const trn_type *to) {
   return from->id == TRN_TYPE_TIME && to->precision >= from->precision;
 }
 
-/* Where arrow's cast gives for every value what Spark gives and cannot fail. Integers to floating point round to nearest
- * even in both; 64-bit integers print alike. */
+/* Where arrow's cast gives for every value what Spark gives and cannot fail. Integers to floating point round to
+ * nearest even in both; 64-bit integers print alike. */
 static bool engine_casts(const trn_type *from, const trn_type *to) {
   if (from->id == TRN_TYPE_NULL) return true;
   if (trn__type_is_integer(from)) {
@@ -129,12 +134,13 @@ static int64_t fields_of(const trn_type *from, const trn_type *to) {
   return fields;
 }
 
-static const trn_expr *call_kernel(spark_translator *t, const trn_expr *expr, const trn_type *target, spark_cast_mode mode,
-                                   trn_position position) {
+static const trn_expr *call_kernel(spark_translator *t, const trn_expr *expr, const trn_type *target,
+                                   spark_cast_mode mode, trn_position position) {
   static const char *const names[2][3] = {{"trn.cast", "trn.cast_try", "trn.cast_legacy"},
                                           {"trn.cast_fields", "trn.cast_fields_try", "trn.cast_fields_legacy"}};
   const trn_type *from = expr->type;
-  bool fields = spark__is_interval(from) || spark__is_interval(target) || from->id == TRN_TYPE_TIME || target->id == TRN_TYPE_TIME;
+  bool fields = spark__is_interval(from) || spark__is_interval(target) || from->id == TRN_TYPE_TIME ||
+                target->id == TRN_TYPE_TIME;
   const trn_expr *args[5] = {expr, trn__expr_null(t->arena, target), spark__zone_literal(t)};
   size_t count = 3;
   const char *name = names[fields][mode == SPARK_CAST_TRY ? 1 : mode == SPARK_CAST_LEGACY ? 2 : 0];
@@ -158,15 +164,15 @@ static trn_status refuse(spark_translator *t, const trn_type *from, const trn_ty
   bool number_to_date = trn__type_is_numeric(from) && to->id == TRN_TYPE_DATE;
   bool date_to_number = from->id == TRN_TYPE_DATE && trn__type_is_numeric(to);
   if (mode != SPARK_CAST_LEGACY && (number_to_date || date_to_number))
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.CAST_WITH_FUNC_SUGGESTION", position, "sqlExpr",
-                        expr, "srcType", source, "targetType", target, "functionNames",
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.CAST_WITH_FUNC_SUGGESTION", position,
+                        "sqlExpr", expr, "srcType", source, "targetType", target, "functionNames",
                         number_to_date ? "`DATE_FROM_UNIX_DATE`" : "`UNIX_DATE`", (char *)NULL);
   if (mode == SPARK_CAST_ANSI && can_cast(from, to, true, 0))
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.CAST_WITH_CONF_SUGGESTION", position, "sqlExpr",
-                        expr, "srcType", source, "targetType", target, "config", "\"spark.sql.ansi.enabled\"",
-                        "configVal", "'false'", (char *)NULL);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION", position, "sqlExpr", expr,
-                      "srcType", source, "targetType", target, (char *)NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.CAST_WITH_CONF_SUGGESTION", position,
+                        "sqlExpr", expr, "srcType", source, "targetType", target, "config",
+                        "\"spark.sql.ansi.enabled\"", "configVal", "'false'", (char *)NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION", position, "sqlExpr",
+                      expr, "srcType", source, "targetType", target, (char *)NULL);
 }
 
 trn_status spark__cast(spark_translator *t, const trn_expr *expr, const trn_type *target, spark_cast_mode mode,
@@ -217,6 +223,9 @@ trn_status spark__cast_value(spark_translator *t, const spark_value *value, cons
   const trn_expr *expr = NULL;
   trn_status status = spark__cast(t, value->expr, target, mode, position, &expr, error);
   if (status) return status;
-  *out = (spark_value){.expr = expr, .name = hidden ? value->name : name, .is_foldable = value->is_foldable, .has_aggregate = value->has_aggregate};
+  *out = (spark_value){.expr = expr,
+                       .name = hidden ? value->name : name,
+                       .is_foldable = value->is_foldable,
+                       .has_aggregate = value->has_aggregate};
   return TRN_OK;
 }

@@ -45,7 +45,8 @@ const trn_type *spark__day_time(spark_translator *t, int start, int end) {
 }
 
 /* ---- the tightest common type ---- */
-static trn_status merge_nested(spark_translator *t, const trn_type *a, const trn_type *b, bool wide, const trn_type **out);
+static trn_status merge_nested(spark_translator *t, const trn_type *a, const trn_type *b, bool wide,
+                               const trn_type **out);
 
 static const trn_type *merge_intervals(spark_translator *t, const trn_type *a, const trn_type *b) {
   trn_type *type = trn__arena_copy(t->arena, a, sizeof(trn_type));
@@ -126,9 +127,12 @@ trn_status spark__wider_type(spark_translator *t, const trn_type *a, const trn_t
   trn_status status = spark__tightest_type(t, a, b, out);
   if (status || *out) return status;
   if (trn__type_is_numeric(a) && trn__type_is_numeric(b)) return wider_number(t, a, b, out);
-  if (spark__is_string(a)) *out = wider_string(t, b);
-  else if (spark__is_string(b)) *out = wider_string(t, a);
-  else return merge_nested(t, a, b, true, out);
+  if (spark__is_string(a))
+    *out = wider_string(t, b);
+  else if (spark__is_string(b))
+    *out = wider_string(t, a);
+  else
+    return merge_nested(t, a, b, true, out);
   return TRN_OK;
 }
 
@@ -139,7 +143,8 @@ static bool force_null(const trn_type *from, const trn_type *to) {
   return false;
 }
 
-static trn_status merge_nested(spark_translator *t, const trn_type *a, const trn_type *b, bool wide, const trn_type **out) {
+static trn_status merge_nested(spark_translator *t, const trn_type *a, const trn_type *b, bool wide,
+                               const trn_type **out) {
   if (a->id != b->id || a->id < TRN_TYPE_ARRAY || a->field_count != b->field_count) return TRN_OK;
   if (spark__type_depth(a) > TRN_TYPE_DEPTH_MAX || spark__type_depth(b) > TRN_TYPE_DEPTH_MAX) return TRN_OK;
   trn_field *fields = TRN_NEW_N(t->arena, trn_field, a->field_count);
@@ -148,15 +153,18 @@ static trn_status merge_nested(spark_translator *t, const trn_type *a, const trn
   for (uint32_t i = 0; i < a->field_count; i++) {
     const trn_field *x = &a->fields[i], *y = &b->fields[i];
     const trn_type *common = NULL;
-    /* strcasecmp would follow the host's locale for letters beyond ASCII; names are compared as the setting says by bytes */
-    if (a->id == TRN_TYPE_STRUCT && strcmp(x->name, y->name) != 0 && (t->case_sensitive || strcasecmp(x->name, y->name) != 0))
+    /* strcasecmp would follow the host's locale for letters beyond ASCII; names are compared as the setting says by
+     * bytes */
+    if (a->id == TRN_TYPE_STRUCT && strcmp(x->name, y->name) != 0 &&
+        (t->case_sensitive || strcasecmp(x->name, y->name) != 0))
       return TRN_OK;
-    trn_status status = wide ? spark__wider_type(t, x->type, y->type, &common) : spark__tightest_type(t, x->type, y->type, &common);
+    trn_status status =
+        wide ? spark__wider_type(t, x->type, y->type, &common) : spark__tightest_type(t, x->type, y->type, &common);
     if (status || !common) return status;
     bool forced = force_null(x->type, common) || force_null(y->type, common);
     if (forced && a->id == TRN_TYPE_MAP && i == 0) return TRN_OK; /* a key cannot become null */
-    fields[i] = (trn_field){.name = x->name, .type = common, .metadata = x->metadata,
-                            .nullable = x->nullable || y->nullable || forced};
+    fields[i] = (trn_field){
+        .name = x->name, .type = common, .metadata = x->metadata, .nullable = x->nullable || y->nullable || forced};
   }
   type->fields = fields;
   *out = type;
@@ -211,7 +219,8 @@ trn_status spark__coerce_common(spark_builder *b, size_t first, size_t step, con
     const char *name = trn__arena_printf(b->t->arena, "`%s`", b->function->name);
     const char *list = spark__quoted_types(b->t, NULL, args, count);
     if (!name || !list) return trn__no_memory(b->error);
-    return spark__mismatch(b, "DATATYPE_MISMATCH.DATA_DIFF_TYPES", "functionName", name, "dataType", list, (char *)NULL);
+    return spark__mismatch(b, "DATATYPE_MISMATCH.DATA_DIFF_TYPES", "functionName", name, "dataType", list,
+                           (char *)NULL);
   }
   for (size_t i = first; !status && i < b->count; i += step) status = spark__coerce(b, i, *type);
   return status;
@@ -289,13 +298,17 @@ static const trn_type *of_letter(char letter) {
   switch (letter) {
   case 'b': return trn__type(TRN_TYPE_BINARY);
   case 'B': return trn__type(TRN_TYPE_BOOL);
-  case 'd': case 'n': return trn__type(TRN_TYPE_FLOAT64);
+  case 'd':
+  case 'n': return trn__type(TRN_TYPE_FLOAT64);
   case 'D': return trn__type(TRN_TYPE_DATE);
-  case 'i': case 'I': return trn__type(TRN_TYPE_INT32);
+  case 'i':
+  case 'I': return trn__type(TRN_TYPE_INT32);
   case 'l': return trn__type(TRN_TYPE_INT64);
   case 'm': return trn__type(TRN_TYPE_DECIMAL);
-  case 's': case 'x': return trn__type(TRN_TYPE_STRING);
-  case 't': case 'T': return trn__type(TRN_TYPE_TIMESTAMP);
+  case 's':
+  case 'x': return trn__type(TRN_TYPE_STRING);
+  case 't':
+  case 'T': return trn__type(TRN_TYPE_TIMESTAMP);
   case 'y': return trn__type(TRN_TYPE_INTERVAL_YEAR_MONTH);
   case 'Y': return trn__type(TRN_TYPE_INTERVAL_DAY_TIME);
   default: return NULL;
@@ -304,7 +317,8 @@ static const trn_type *of_letter(char letter) {
 
 static bool accepts(char letter, const trn_type *type) {
   switch (letter) {
-  case 'a': case 'c': return true;
+  case 'a':
+  case 'c': return true;
   case 'o': return true; /* ordering is checked after the casts */
   case 'n': return trn__type_is_numeric(type);
   case 'I': return trn__type_is_integer(type);
@@ -352,11 +366,13 @@ const trn_type *spark__implicit_type(spark_translator *t, const trn_type *from, 
   if (from->id == TRN_TYPE_NULL) return target;
   if (!target) return NULL;
   bool number = trn__type_is_numeric(from);
-  if (letter == 'm') return number ? spark__decimal_for(t, from) : spark__is_string(from) ? trn__type_decimal(t->arena, 38, 18) : NULL;
+  if (letter == 'm')
+    return number ? spark__decimal_for(t, from) : spark__is_string(from) ? trn__type_decimal(t->arena, 38, 18) : NULL;
   if (letter == 'n') return spark__is_string(from) ? target : NULL;
   if (letter == 'I') return NULL; /* a type class: strings and other numbers are not taken */
   if (number && trn__type_is_numeric(target)) return target;
-  if (spark__is_string(target)) return spark__is_atomic(from) || (t->ansi && from->id == TRN_TYPE_INTERVAL_CALENDAR) ? target : NULL;
+  if (spark__is_string(target))
+    return spark__is_atomic(from) || (t->ansi && from->id == TRN_TYPE_INTERVAL_CALENDAR) ? target : NULL;
   if (spark__is_string(from)) {
     if (t->ansi) return spark__is_atomic(target) && !spark__is_interval(target) ? target : NULL;
     return trn__type_is_numeric(target) || target->id == TRN_TYPE_DATE || spark__is_timestamp(target) ||

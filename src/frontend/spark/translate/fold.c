@@ -1,8 +1,10 @@
-/* Casts of literals become literals, so that the engine can prune with them. Only what is exact is folded here; what would
- * fail or lose something is left to the cast kernel, which raises at the right time. */
+/* Casts of literals become literals, so that the engine can prune with them. Only what is exact is folded here; what
+ * would fail or lose something is left to the cast kernel, which raises at the right time. */
 #include "frontend/spark/translate/values.h"
 
-bool spark__is_literal(const trn_expr *expr) { return expr->kind == TRN_EXPR_LITERAL && !expr->u.literal.is_null; }
+bool spark__is_literal(const trn_expr *expr) {
+  return expr->kind == TRN_EXPR_LITERAL && !expr->u.literal.is_null;
+}
 
 trn_i128 spark__decimal_value(const trn_literal *literal) {
   return (trn_i128)(((trn_u128)(uint64_t)literal->value.decimal.high << 64) | literal->value.decimal.low);
@@ -53,7 +55,8 @@ static trn_expr *from_integer(spark_translator *t, trn_i128 value, const trn_typ
   }
   trn_i128 unscaled;
   switch (target->id) {
-  case TRN_TYPE_DECIMAL: return rescale(value, 0, target, &unscaled) ? spark__decimal_literal(t, unscaled, target) : NULL;
+  case TRN_TYPE_DECIMAL:
+    return rescale(value, 0, target, &unscaled) ? spark__decimal_literal(t, unscaled, target) : NULL;
   case TRN_TYPE_FLOAT64: return spark__double_literal(t, (double)value, target);
   case TRN_TYPE_FLOAT32: return spark__double_literal(t, (double)(float)value, target);
   default: return NULL;
@@ -82,7 +85,8 @@ static trn_expr *from_decimal(spark_translator *t, const trn_expr *literal, cons
   trn_i128 value = spark__decimal_value(&literal->u.literal), unscaled;
   int scale = literal->type->scale;
   switch (target->id) {
-  case TRN_TYPE_DECIMAL: return rescale(value, scale, target, &unscaled) ? spark__decimal_literal(t, unscaled, target) : NULL;
+  case TRN_TYPE_DECIMAL:
+    return rescale(value, scale, target, &unscaled) ? spark__decimal_literal(t, unscaled, target) : NULL;
   case TRN_TYPE_FLOAT64: return spark__double_literal(t, decimal_as_double(value, scale), target);
   default: /* FLOAT would be rounded twice: the kernel does it */
     if (!trn__type_is_integer(target) || value % spark__pow10(scale)) return NULL;
@@ -156,8 +160,9 @@ const trn_expr *spark__fold_cast(spark_translator *t, const trn_expr *literal, c
   if (literal->u.literal.is_null) {
     folded = trn__expr_null(t->arena, target);
   } else if (trn__type_is_integer(from)) {
-    folded = spark__is_string(target) && target->length == 0 ? integer_as_text(t, literal)
-                                                             : from_integer(t, literal->u.literal.value.integer, target);
+    folded = spark__is_string(target) && target->length == 0
+                 ? integer_as_text(t, literal)
+                 : from_integer(t, literal->u.literal.value.integer, target);
   } else if (from->id == TRN_TYPE_DECIMAL) {
     folded = from_decimal(t, literal, target);
   } else if (from->id == TRN_TYPE_FLOAT32 && target->id == TRN_TYPE_FLOAT64) {

@@ -1,7 +1,9 @@
 /* Aggregate functions. Library aggregates that can overflow take the position as their last argument. */
 #include "frontend/spark/translate/values.h"
 
-static const trn_expr *one(spark_translator *t) { return trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), 1); }
+static const trn_expr *one(spark_translator *t) {
+  return trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), 1);
+}
 
 /* count(a, b): rows where none is null. */
 static const trn_expr *none_is_null(spark_builder *b) {
@@ -80,8 +82,10 @@ static trn_status build_sum(spark_builder *b, const trn_expr **out) {
   if (status) return status;
   const trn_type *type = b->args[0]->type;
   if (type->id == TRN_TYPE_FLOAT64) return spark__gives(b, spark__aggregate(b, "@sum", type, true, b->args, 1), out);
-  if (trn__type_is_integer(type)) type = trn__type(TRN_TYPE_INT64);
-  else if (type->id == TRN_TYPE_DECIMAL) type = spark__decimal_bounded(b->t, type->precision + 10, type->scale);
+  if (trn__type_is_integer(type))
+    type = trn__type(TRN_TYPE_INT64);
+  else if (type->id == TRN_TYPE_DECIMAL)
+    type = spark__decimal_bounded(b->t, type->precision + 10, type->scale);
   const char *lenient = b->function->flags & SPARK_TRY ? "trn.sum_try" : "trn.sum_wrap";
   return spark__gives(b, moded_aggregate(b, "trn.sum", lenient, type), out);
 }
@@ -92,8 +96,10 @@ static trn_status build_avg(spark_builder *b, const trn_expr **out) {
   if (status) return status;
   const trn_type *type = b->args[0]->type;
   if (type->id == TRN_TYPE_FLOAT64) return spark__gives(b, spark__aggregate(b, "@avg", type, true, b->args, 1), out);
-  if (type->id == TRN_TYPE_DECIMAL) type = spark__decimal_bounded(b->t, type->precision + 4, type->scale + 4);
-  else type = trn__type(type->id); /* an interval with all its fields */
+  if (type->id == TRN_TYPE_DECIMAL)
+    type = spark__decimal_bounded(b->t, type->precision + 4, type->scale + 4);
+  else
+    type = trn__type(type->id); /* an interval with all its fields */
   return spark__gives(b, moded_aggregate(b, "trn.avg", "trn.avg_try", type), out);
 }
 
@@ -119,7 +125,8 @@ static trn_status build_first(spark_builder *b, const trn_expr **out) {
   b->text = trn__arena_printf(b->t->arena, "%s(%s)%s", b->function->name, b->call->args[0].name,
                               b->call->ignore_nulls ? " ignore nulls" : "");
   const char *value = b->function->run[4] == 'a' ? "" : "_value"; /* trn.first_value_ignore_nulls, trn.any_value_... */
-  const char *name = ignore ? trn__arena_printf(b->t->arena, "%s%s_ignore_nulls", b->function->run, value) : b->function->run;
+  const char *name =
+      ignore ? trn__arena_printf(b->t->arena, "%s%s_ignore_nulls", b->function->run, value) : b->function->run;
   if (!b->text || !name) return trn__no_memory(b->error);
   return spark__gives(b, spark__aggregate(b, name, b->args[0]->type, true, b->args, 1), out);
 }
@@ -147,7 +154,8 @@ static trn_status build_bits(spark_builder *b, const trn_expr **out) {
 /* listagg(x [, delimiter]) of strings: the engine's string_agg. */
 static trn_status build_listagg(spark_builder *b, const trn_expr **out) {
   if (b->args[0]->type->id == TRN_TYPE_BINARY) return spark__not_supported(b, "binary");
-  if (b->call->is_distinct && b->call->order_count) return spark__not_supported(b, "DISTINCT with an order");
+  if (b->call->is_distinct)
+    return spark__not_supported(b, "DISTINCT"); /* the engine's order of what is left is another */
   trn_status status = TRN_OK;
   for (size_t i = 0; !status && i < b->count; i++) {
     const trn_type *type = spark__implicit_type(b->t, b->args[i]->type, 's');
@@ -156,10 +164,10 @@ static trn_status build_listagg(spark_builder *b, const trn_expr **out) {
   }
   if (status) return status;
   bool given = b->count == 2 && b->args[1]->kind == TRN_EXPR_LITERAL && !b->args[1]->u.literal.is_null;
-  if (b->count == 2 && b->args[1]->kind != TRN_EXPR_LITERAL) return spark__not_supported(b, "a delimiter that is not a literal");
+  if (b->count == 2 && b->args[1]->kind != TRN_EXPR_LITERAL)
+    return spark__not_supported(b, "a delimiter that is not a literal");
   const char *name = b->call->order_count ? "listagg" : b->function->name;
-  b->name = trn__arena_printf(b->t->arena, b->count == 2 ? "%s(%s$1, $2)" : "%s(%s$1, NULL)", name,
-                              b->call->is_distinct ? "DISTINCT " : "");
+  b->name = trn__arena_printf(b->t->arena, b->count == 2 ? "%s($1, $2)" : "%s($1, NULL)", name);
   const trn_expr *args[2] = {b->args[0], given ? b->args[1] : trn__expr_string(b->t->arena, "", 0)};
   if (!b->name) return trn__no_memory(b->error);
   return spark__gives(b, spark__aggregate(b, "@string_agg", trn__type(TRN_TYPE_STRING), true, args, 2), out);
@@ -173,7 +181,8 @@ static trn_status build_regression(spark_builder *b, const trn_expr **out) {
   if (!branches[0] || !value) return trn__no_memory(b->error);
   const trn_expr *arg = spark__case(b->t, branches, 2, value->type);
   const trn_type *type = trn__type(which == 'c' ? TRN_TYPE_INT64 : TRN_TYPE_FLOAT64);
-  return spark__gives(b, arg ? spark__aggregate(b, which == 'c' ? "@count" : "@avg", type, which != 'c', &arg, 1) : NULL, out);
+  return spark__gives(
+      b, arg ? spark__aggregate(b, which == 'c' ? "@count" : "@avg", type, which != 'c', &arg, 1) : NULL, out);
 }
 
 #define AGGREGATE SPARK_FUNCTION_AGGREGATE

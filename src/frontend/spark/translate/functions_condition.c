@@ -68,15 +68,16 @@ static trn_status build_coalesce(spark_builder *b, const trn_expr **out) {
     *out = b->args[0];
     return TRN_OK;
   }
-  return spark__gives(
-      b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "coalesce", type, nullable, b->args, b->count), out);
+  return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "coalesce", type, nullable, b->args, b->count),
+                      out);
 }
 
 static trn_status build_nullif(spark_builder *b, const trn_expr **out) {
   const trn_expr *value = b->args[0];
   trn_status status = spark__coerce_comparison(b);
   if (status) return status;
-  const trn_expr *args[3] = {spark__compare(b->t, "=", b->args[0], b->args[1]), trn__expr_null(b->t->arena, value->type), value};
+  const trn_expr *args[3] = {spark__compare(b->t, "=", b->args[0], b->args[1]),
+                             trn__expr_null(b->t->arena, value->type), value};
   return spark__gives(b, spark__case(b->t, args, 3, value->type), out);
 }
 
@@ -116,7 +117,8 @@ static trn_status build_in(spark_builder *b, const trn_expr **out) {
   if (!spark__is_orderable(type)) {
     const char *text = spark__quoted_type(b->t, type);
     if (!text) return trn__no_memory(b->error);
-    return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE", "functionName", "`in`", "dataType", text, (char *)NULL);
+    return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE", "functionName", "`in`", "dataType", text,
+                           (char *)NULL);
   }
   if (spark__is_float(type)) { /* as comparisons, which know that -0.0 is 0.0 */
     const trn_expr *any = NULL;
@@ -179,8 +181,8 @@ static trn_status build_like(spark_builder *b, const trn_expr **out) {
   if (!ilike && escape_is_usual && is_plain_pattern(b->args[1]))
     return spark__gives(b, spark__native(b->t, "like", boolean, b->args, 2), out);
   const trn_expr *args[3] = {b->args[0], b->args[1], escape};
-  return spark__gives(
-      b, spark__kernel_with(b, ilike ? "trn.ilike" : "trn.like", boolean, args, 3, SPARK_POSITION), out);
+  return spark__gives(b, spark__kernel_with(b, ilike ? "trn.ilike" : "trn.like", boolean, args, 3, SPARK_POSITION),
+                      out);
 }
 
 /* ---- greatest, least ---- */
@@ -188,7 +190,8 @@ static trn_status build_extreme(spark_builder *b, const trn_expr **out) {
   const trn_type *first = b->args[0]->type, *common = first;
   for (size_t i = 1; i < b->count && common; i++) { /* strings are not promoted here */
     const trn_type *type = b->args[i]->type, *next = NULL;
-    bool text = (spark__is_string(type) || spark__is_string(common)) && type->id != TRN_TYPE_NULL && common->id != TRN_TYPE_NULL;
+    bool text = (spark__is_string(type) || spark__is_string(common)) && type->id != TRN_TYPE_NULL &&
+                common->id != TRN_TYPE_NULL;
     if (!text || type->id == common->id) {
       if (spark__wider_type(b->t, common, type, &next)) return trn__no_memory(b->error);
     }
@@ -198,12 +201,15 @@ static trn_status build_extreme(spark_builder *b, const trn_expr **out) {
     const char *name = trn__arena_printf(b->t->arena, "`%s`", b->function->name);
     const char *list = spark__quoted_types(b->t, NULL, b->args, b->count);
     if (!name || !list) return trn__no_memory(b->error);
-    return spark__mismatch(b, "DATATYPE_MISMATCH.DATA_DIFF_TYPES", "functionName", name, "dataType", list, (char *)NULL);
+    return spark__mismatch(b, "DATATYPE_MISMATCH.DATA_DIFF_TYPES", "functionName", name, "dataType", list,
+                           (char *)NULL);
   }
   if (!spark__is_orderable(common)) {
-    const char *name = trn__arena_printf(b->t->arena, "`%s`", b->function->name), *text = spark__quoted_type(b->t, common);
+    const char *name = trn__arena_printf(b->t->arena, "`%s`", b->function->name),
+               *text = spark__quoted_type(b->t, common);
     if (!name || !text) return trn__no_memory(b->error);
-    return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE", "functionName", name, "dataType", text, (char *)NULL);
+    return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE", "functionName", name, "dataType", text,
+                           (char *)NULL);
   }
   bool nullable = true;
   for (size_t i = 0; i < b->count; i++) {

@@ -32,7 +32,9 @@ static const char *find_field(const char *name, size_t size) {
   return NULL;
 }
 
-static bool is_clock(const char *name) { return name[0] == 'H' || !strcmp(name, "MINUTE") || name[0] == 'S'; }
+static bool is_clock(const char *name) {
+  return name[0] == 'H' || !strcmp(name, "MINUTE") || name[0] == 'S';
+}
 
 /* A literal's field needs no kernel: plans stay readable and foldable. */
 static const trn_expr *literal_field(spark_translator *t, const trn_expr *date, const char *name) {
@@ -40,10 +42,14 @@ static const trn_expr *literal_field(spark_translator *t, const trn_expr *date, 
   int64_t year, value;
   unsigned month, day;
   spark__civil_from_days(date->u.literal.value.integer, &year, &month, &day);
-  if (!strcmp(name, "YEAR")) value = year;
-  else if (!strcmp(name, "MONTH")) value = month;
-  else if (!strcmp(name, "DAY")) value = day;
-  else return NULL;
+  if (!strcmp(name, "YEAR"))
+    value = year;
+  else if (!strcmp(name, "MONTH"))
+    value = month;
+  else if (!strcmp(name, "DAY"))
+    value = day;
+  else
+    return NULL;
   trn_expr *expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), value);
   if (expr) expr->nullable = date->nullable;
   return expr;
@@ -68,7 +74,7 @@ static trn_status clock_field(spark_builder *b, const char *name, bool fraction,
     if (fraction && name[0] == 'S') return spark__not_supported(b, "fractions of a TIME");
     const trn_expr *parts[2] = {b->args[0], trn__expr_string(b->t->arena, name, strlen(name))};
     trn_expr *part = spark__kernel(b->t, "trn.extract_time", trn__type(TRN_TYPE_INT32), parts, 2);
-    if (part && !fraction) part->nullable = true; /* hour(TIME ..) is shown as nullable */
+    if (part) part->nullable = true; /* hour(TIME ..) is shown as nullable */
     return spark__gives(b, part, out);
   }
   trn_status status = spark__coerce(b, 0, to);
@@ -77,21 +83,24 @@ static trn_status clock_field(spark_builder *b, const char *name, bool fraction,
   if (name[0] == 'S')
     return spark__gives(b,
                         spark__kernel_with(b, fraction ? "trn.extract_second" : "trn.second",
-                                           fraction ? trn__type_decimal(b->t->arena, 8, 6) : trn__type(TRN_TYPE_INT32), args,
-                                           1, SPARK_ZONE),
+                                           fraction ? trn__type_decimal(b->t->arena, 8, 6) : trn__type(TRN_TYPE_INT32),
+                                           args, 1, SPARK_ZONE),
                         out);
-  return spark__gives(b, spark__kernel_with(b, "trn.extract_timestamp", trn__type(TRN_TYPE_INT32), args, 2, SPARK_ZONE), out);
+  return spark__gives(b, spark__kernel_with(b, "trn.extract_timestamp", trn__type(TRN_TYPE_INT32), args, 2, SPARK_ZONE),
+                      out);
 }
 
 static trn_status any_field(spark_builder *b, const char *name, bool fraction, const trn_expr **out) {
   const trn_type *type = b->args[0]->type;
-  bool fits = type->id == TRN_TYPE_DATE || spark__is_timestamp(type) || spark__is_string(type) || type->id == TRN_TYPE_NULL ||
-              (is_clock(name) && type->id == TRN_TYPE_TIME);
+  bool fits = type->id == TRN_TYPE_DATE || spark__is_timestamp(type) || spark__is_string(type) ||
+              type->id == TRN_TYPE_NULL || (is_clock(name) && type->id == TRN_TYPE_TIME);
   if (!fits) return spark__unexpected_input(b, 0, is_clock(name) ? "\"TIMESTAMP\"" : "\"DATE\"", type);
   return is_clock(name) ? clock_field(b, name, fraction, out) : date_field(b, name, out);
 }
 
-static trn_status build_field(spark_builder *b, const trn_expr **out) { return any_field(b, b->function->run, false, out); }
+static trn_status build_field(spark_builder *b, const trn_expr **out) {
+  return any_field(b, b->function->run, false, out);
+}
 
 /* weekday: Monday is 0. */
 static trn_status build_weekday(spark_builder *b, const trn_expr **out) {
@@ -116,10 +125,11 @@ static trn_status build_extract(spark_builder *b, const trn_expr **out) {
   const char *name = find_field(text, wanted->u.literal.value.bytes.size);
   if (extract) b->name = "extract($1 FROM $2)";
   if (!name) {
-    const char *shown = trn__arena_printf(b->t->arena, "`%s`", text), *type = spark__quoted_type(b->t, b->args[1]->type);
+    const char *shown = trn__arena_printf(b->t->arena, "`%s`", text),
+               *type = spark__quoted_type(b->t, b->args[1]->type);
     if (!shown || !type) return trn__no_memory(b->error);
-    return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_FIELD", b->call->position, "field", shown,
-                        "expr", b->call->args[1].name, (char *)NULL);
+    return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_FIELD", b->call->position, "field",
+                        shown, "expr", b->call->args[1].name, (char *)NULL);
   }
   if (spark__is_interval(b->args[1]->type)) return spark__not_supported(b, "fields of intervals");
   b->args[0] = b->args[1];
@@ -163,8 +173,8 @@ static trn_status build_to_date(spark_builder *b, const trn_expr **out) {
     if (status) return status;
   }
   bool lenient = is_try || !b->t->ansi;
-  trn_expr *expr = spark__kernel_with(b, lenient ? "trn.to_date_try" : "trn.to_date", trn__type(TRN_TYPE_DATE), b->args, 2,
-                                      lenient ? 0 : SPARK_POSITION);
+  trn_expr *expr = spark__kernel_with(b, lenient ? "trn.to_date_try" : "trn.to_date", trn__type(TRN_TYPE_DATE), b->args,
+                                      2, lenient ? 0 : SPARK_POSITION);
   if (expr && lenient) expr->nullable = true;
   return spark__gives(b, expr, out);
 }
@@ -174,22 +184,26 @@ static trn_status build_to_timestamp(spark_builder *b, const trn_expr **out) {
   bool ntz = b->function->run[0] == 'n';
   const trn_type *type = trn__type(ntz ? TRN_TYPE_TIMESTAMP_NTZ : TRN_TYPE_TIMESTAMP);
   if (b->count == 1 || !spark__is_string(b->args[0]->type))
-    return spark__cast(b->t, b->args[0], type, is_try ? SPARK_CAST_TRY : SPARK_CAST_IMPLICIT, b->call->position, out, b->error);
-  if (ntz) return spark__not_supported(b, "a format");
+    return spark__cast(b->t, b->args[0], type, is_try ? SPARK_CAST_TRY : SPARK_CAST_IMPLICIT, b->call->position, out,
+                       b->error);
   trn_status status = spark__coerce(b, 1, trn__type(TRN_TYPE_STRING));
   if (status) return status;
   bool lenient = is_try || !b->t->ansi;
-  trn_expr *expr = spark__kernel_with(b, lenient ? "trn.to_timestamp_try" : "trn.to_timestamp", type, b->args, 2,
-                                      SPARK_ZONE | (lenient ? 0 : SPARK_POSITION));
+  static const char *const kernels[2][2] = {{"trn.to_timestamp", "trn.to_timestamp_try"},
+                                            {"trn.to_timestamp_ntz", "trn.to_timestamp_ntz_try"}};
+  trn_expr *expr = spark__kernel_with(b, kernels[ntz][lenient], type, b->args, 2,
+                                      (ntz ? 0u : SPARK_ZONE) | (lenient ? 0u : SPARK_POSITION));
   if (expr && lenient) expr->nullable = true;
   return spark__gives(b, expr, out);
 }
 
 static trn_status build_from_unixtime(spark_builder *b, const trn_expr **out) {
   const char *usual = "yyyy-MM-dd HH:mm:ss";
-  const trn_expr *args[2] = {b->args[0], b->count == 2 ? b->args[1] : trn__expr_string(b->t->arena, usual, strlen(usual))};
+  const trn_expr *args[2] = {b->args[0],
+                             b->count == 2 ? b->args[1] : trn__expr_string(b->t->arena, usual, strlen(usual))};
   if (b->count == 1) b->name = "from_unixtime($1, yyyy-MM-dd HH:mm:ss)";
-  return spark__gives(b, spark__kernel_with(b, "trn.from_unixtime", trn__type(TRN_TYPE_STRING), args, 2, SPARK_ZONE), out);
+  return spark__gives(b, spark__kernel_with(b, "trn.from_unixtime", trn__type(TRN_TYPE_STRING), args, 2, SPARK_ZONE),
+                      out);
 }
 
 static trn_status build_unix_timestamp(spark_builder *b, const trn_expr **out) {
@@ -198,20 +212,24 @@ static trn_status build_unix_timestamp(spark_builder *b, const trn_expr **out) {
   const trn_expr *at = b->count ? b->args[0] : trn__expr_int(b->t->arena, trn__type(TRN_TYPE_TIMESTAMP), b->t->now_us);
   bool to_unix = b->function->run[0] == 't';
   if (!at) return trn__no_memory(b->error);
-  b->name = b->count == 0 ? "unix_timestamp(current_timestamp(), yyyy-MM-dd HH:mm:ss)"
-            : b->count == 2 ? NULL : to_unix ? "to_unix_timestamp($1, yyyy-MM-dd HH:mm:ss)" : "unix_timestamp($1, yyyy-MM-dd HH:mm:ss)";
+  b->name = b->count == 0   ? "unix_timestamp(current_timestamp(), yyyy-MM-dd HH:mm:ss)"
+            : b->count == 2 ? NULL
+            : to_unix       ? "to_unix_timestamp($1, yyyy-MM-dd HH:mm:ss)"
+                            : "unix_timestamp($1, yyyy-MM-dd HH:mm:ss)";
   if (spark__is_string(at->type)) {
     const trn_expr *args[2] = {at, b->count == 2 ? b->args[1] : trn__expr_string(b->t->arena, usual, strlen(usual))};
-    trn_expr *parsed = spark__kernel_with(b, b->t->ansi ? "trn.to_timestamp" : "trn.to_timestamp_try",
-                                          trn__type(TRN_TYPE_TIMESTAMP), args, 2,
-                                          SPARK_ZONE | (b->t->ansi ? SPARK_POSITION : 0));
+    trn_expr *parsed =
+        spark__kernel_with(b, b->t->ansi ? "trn.to_timestamp" : "trn.to_timestamp_try", trn__type(TRN_TYPE_TIMESTAMP),
+                           args, 2, SPARK_ZONE | (b->t->ansi ? SPARK_POSITION : 0));
     if (parsed && !b->t->ansi) parsed->nullable = true;
     at = parsed;
   } else if (at->type->id == TRN_TYPE_DATE || at->type->id == TRN_TYPE_NULL) {
-    trn_status status = spark__cast(b->t, at, trn__type(TRN_TYPE_TIMESTAMP), SPARK_CAST_IMPLICIT, b->call->position, &at, b->error);
+    trn_status status =
+        spark__cast(b->t, at, trn__type(TRN_TYPE_TIMESTAMP), SPARK_CAST_IMPLICIT, b->call->position, &at, b->error);
     if (status) return status;
   } else if (at->type->id != TRN_TYPE_TIMESTAMP) {
-    return spark__unexpected_input(b, 0, "(\"STRING\" or \"DATE\" or \"TIMESTAMP\" or \"TIMESTAMP WITHOUT TIME ZONE\")", at->type);
+    return spark__unexpected_input(b, 0, "(\"STRING\" or \"DATE\" or \"TIMESTAMP\" or \"TIMESTAMP WITHOUT TIME ZONE\")",
+                                   at->type);
   }
   return spark__gives(b, at ? spark__kernel(b->t, "trn.unix_timestamp", type, &at, 1) : NULL, out);
 }
@@ -219,7 +237,8 @@ static trn_status build_unix_timestamp(spark_builder *b, const trn_expr **out) {
 static trn_status build_months_between(spark_builder *b, const trn_expr **out) {
   const trn_expr *args[3] = {b->args[0], b->args[1], b->count == 3 ? b->args[2] : trn__expr_bool(b->t->arena, true)};
   if (b->count == 2) b->name = "months_between($1, $2, true)";
-  return spark__gives(b, spark__kernel_with(b, "trn.months_between", trn__type(TRN_TYPE_FLOAT64), args, 3, SPARK_ZONE), out);
+  return spark__gives(b, spark__kernel_with(b, "trn.months_between", trn__type(TRN_TYPE_FLOAT64), args, 3, SPARK_ZONE),
+                      out);
 }
 
 /* ---- now ---- */
@@ -231,9 +250,15 @@ static trn_status local_now(spark_builder *b, trn_type_id id, const trn_expr **o
   trn_status status = build_now(b, &now);
   return status ? status : spark__cast(b->t, now, trn__type(id), SPARK_CAST_IMPLICIT, b->call->position, out, b->error);
 }
-static trn_status build_today(spark_builder *b, const trn_expr **out) { return local_now(b, TRN_TYPE_DATE, out); }
-static trn_status build_local_now(spark_builder *b, const trn_expr **out) { return local_now(b, TRN_TYPE_TIMESTAMP_NTZ, out); }
-static trn_status build_zone(spark_builder *b, const trn_expr **out) { return spark__gives(b, spark__zone_literal(b->t), out); }
+static trn_status build_today(spark_builder *b, const trn_expr **out) {
+  return local_now(b, TRN_TYPE_DATE, out);
+}
+static trn_status build_local_now(spark_builder *b, const trn_expr **out) {
+  return local_now(b, TRN_TYPE_TIMESTAMP_NTZ, out);
+}
+static trn_status build_zone(spark_builder *b, const trn_expr **out) {
+  return spark__gives(b, spark__zone_literal(b->t), out);
+}
 
 /* Timestamps and numbers of them: units of the epoch. */
 static trn_status build_unix_date(spark_builder *b, const trn_expr **out) {

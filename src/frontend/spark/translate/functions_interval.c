@@ -207,12 +207,16 @@ static trn_status subtract(spark_builder *b, bool *done, const trn_expr **out) {
 }
 
 /* ---- interval * / number ---- */
-static trn_status scale_interval(spark_builder *b, size_t interval, const char *kernel, bool *done, const trn_expr **out) {
+static trn_status scale_interval(spark_builder *b, size_t interval, const char *kernel, bool *done,
+                                 const trn_expr **out) {
   size_t number = 1 - interval;
   const trn_type *type = b->args[number]->type, *to = type;
-  if (spark__is_string(type) || type->id == TRN_TYPE_NULL || spark__is_float(type)) to = trn__type(TRN_TYPE_FLOAT64);
-  else if (trn__type_is_integer(type)) to = trn__type(TRN_TYPE_INT64);
-  else if (type->id != TRN_TYPE_DECIMAL) return unexpected(b, number, "\"NUMERIC\"", done);
+  if (spark__is_string(type) || type->id == TRN_TYPE_NULL || spark__is_float(type))
+    to = trn__type(TRN_TYPE_FLOAT64);
+  else if (trn__type_is_integer(type))
+    to = trn__type(TRN_TYPE_INT64);
+  else if (type->id != TRN_TYPE_DECIMAL)
+    return unexpected(b, number, "\"NUMERIC\"", done);
   trn_status status = spark__coerce(b, number, to);
   if (status) return status;
   const trn_type *from = b->args[interval]->type;
@@ -243,7 +247,8 @@ trn_status spark__datetime_arithmetic(spark_builder *b, char op, bool *done, con
 
 const trn_expr *spark__interval_count(spark_translator *t, const trn_expr *interval, trn_position position) {
   const trn_type *wide = trn__type(TRN_TYPE_INT64);
-  if (interval->type->id == TRN_TYPE_INTERVAL_DAY_TIME) return trn__expr_cast(t->arena, interval, wide, false); /* the same bits */
+  if (interval->type->id == TRN_TYPE_INTERVAL_DAY_TIME)
+    return trn__expr_cast(t->arena, interval, wide, false); /* the same bits */
   trn_type *months = trn__arena_copy(t->arena, interval->type, sizeof(trn_type));
   trn_expr *shown = months ? trn__arena_copy(t->arena, interval, sizeof *interval) : NULL;
   const trn_expr *count = NULL;

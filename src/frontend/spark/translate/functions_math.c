@@ -53,8 +53,9 @@ static trn_status build_round(spark_builder *b, const trn_expr **out) {
   if (type->id == TRN_TYPE_DECIMAL) type = rounded_decimal(b, type, scale);
   const trn_expr *args[2] = {b->args[0], trn__expr_int(b->t->arena, trn__type(TRN_TYPE_INT32), scale)};
   if (!type) return trn__no_memory(b->error);
-  trn_expr *expr = b->t->ansi ? spark__kernel_with(b, b->function->run, type, args, 2, SPARK_POSITION)
-                              : spark__kernel(b->t, trn__arena_printf(b->t->arena, "%s_wrap", b->function->run), type, args, 2);
+  trn_expr *expr =
+      b->t->ansi ? spark__kernel_with(b, b->function->run, type, args, 2, SPARK_POSITION)
+                 : spark__kernel(b->t, trn__arena_printf(b->t->arena, "%s_wrap", b->function->run), type, args, 2);
   return spark__gives(b, expr, out);
 }
 
@@ -66,7 +67,8 @@ static trn_status build_ceil(spark_builder *b, const trn_expr **out) {
   if (status) return status;
   if (type->id == TRN_TYPE_FLOAT32 || type->id == TRN_TYPE_NULL || spark__is_string(type))
     status = spark__coerce(b, 0, trn__type(TRN_TYPE_FLOAT64));
-  else if (!trn__type_is_numeric(type)) return spark__unexpected_input(b, 0, "(\"DECIMAL\" or \"DOUBLE\" or \"BIGINT\")", type);
+  else if (!trn__type_is_numeric(type))
+    return spark__unexpected_input(b, 0, "(\"DECIMAL\" or \"DOUBLE\" or \"BIGINT\")", type);
   if (!status && trn__type_is_integer(type) && b->count == 1) status = spark__coerce(b, 0, trn__type(TRN_TYPE_INT64));
   if (!status && b->count == 2 && b->args[0]->type->id != TRN_TYPE_DECIMAL) {
     const trn_type *decimal = spark__decimal_for(b->t, b->args[0]->type);
@@ -110,16 +112,17 @@ static trn_status build_pi(spark_builder *b, const trn_expr **out) {
 }
 static trn_status build_log(spark_builder *b, const trn_expr **out) {
   if (b->count == 1) b->name = "LOG(E(), $1)";
-  const char *kernel = b->count == 2 ? "trn.log_base" : "trn.log";
-  return spark__gives(b, spark__kernel(b->t, kernel, trn__type(TRN_TYPE_FLOAT64), b->args, b->count), out);
+  return spark__gives(b, spark__kernel(b->t, "trn.log", trn__type(TRN_TYPE_FLOAT64), b->args, b->count), out);
 }
 
 /* ---- bits ---- */
 static trn_status build_shift(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type;
   trn_status status = TRN_OK;
-  if (type->id == TRN_TYPE_INT8 || type->id == TRN_TYPE_INT16 || type->id == TRN_TYPE_NULL) type = trn__type(TRN_TYPE_INT32);
-  else if (type->id != TRN_TYPE_INT32 && type->id != TRN_TYPE_INT64) type = spark__implicit_type(b->t, type, 'i');
+  if (type->id == TRN_TYPE_INT8 || type->id == TRN_TYPE_INT16 || type->id == TRN_TYPE_NULL)
+    type = trn__type(TRN_TYPE_INT32);
+  else if (type->id != TRN_TYPE_INT32 && type->id != TRN_TYPE_INT64)
+    type = spark__implicit_type(b->t, type, 'i');
   if (!type) return spark__unexpected_input(b, 0, "(\"INT\" or \"BIGINT\")", b->args[0]->type);
   if ((status = spark__coerce(b, 0, type))) return status;
   return spark__gives(b, spark__kernel(b->t, b->function->run, type, b->args, 2), out);
@@ -137,10 +140,12 @@ static trn_status build_bit_count(spark_builder *b, const trn_expr **out) {
 static trn_status build_get_bit(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type;
   if (!trn__type_is_integer(type)) return spark__unexpected_input(b, 0, "\"INTEGRAL\"", type);
-  return spark__gives(b, spark__kernel(b->t, "trn.getbit", trn__type(TRN_TYPE_INT8), b->args, 2), out);
+  return spark__gives(b, spark__kernel_with(b, "trn.getbit", trn__type(TRN_TYPE_INT8), b->args, 2, SPARK_POSITION),
+                      out);
 }
 
-#define DOUBLE_ROW(name, display) {name, "d", "d", "trn." name, NULL, display "($1)", SPARK_NULLABLE, 0}
+#define DOUBLE_ROW(name, display)                                                                                      \
+  { name, "d", "d", "trn." name, NULL, display "($1)", SPARK_NULLABLE, 0 }
 static const spark_function rows[] = {
     {"abs", "a", NULL, NULL, build_abs, NULL, 0, 0},
     {"round", "a|a", NULL, "trn.round", build_round, NULL, SPARK_NULLABLE, 0},

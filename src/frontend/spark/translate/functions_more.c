@@ -6,16 +6,17 @@
 static const struct {
   const char *name;
   uint8_t id;
-} cast_names[] = {{"boolean", TRN_TYPE_BOOL},   {"tinyint", TRN_TYPE_INT8},     {"smallint", TRN_TYPE_INT16},
-                  {"int", TRN_TYPE_INT32},      {"bigint", TRN_TYPE_INT64},     {"float", TRN_TYPE_FLOAT32},
-                  {"double", TRN_TYPE_FLOAT64}, {"decimal", TRN_TYPE_DECIMAL},  {"string", TRN_TYPE_STRING},
-                  {"binary", TRN_TYPE_BINARY},  {"date", TRN_TYPE_DATE},        {"timestamp", TRN_TYPE_TIMESTAMP}};
+} cast_names[] = {{"boolean", TRN_TYPE_BOOL},   {"tinyint", TRN_TYPE_INT8},    {"smallint", TRN_TYPE_INT16},
+                  {"int", TRN_TYPE_INT32},      {"bigint", TRN_TYPE_INT64},    {"float", TRN_TYPE_FLOAT32},
+                  {"double", TRN_TYPE_FLOAT64}, {"decimal", TRN_TYPE_DECIMAL}, {"string", TRN_TYPE_STRING},
+                  {"binary", TRN_TYPE_BINARY},  {"date", TRN_TYPE_DATE},       {"timestamp", TRN_TYPE_TIMESTAMP}};
 
 static trn_status build_cast(spark_builder *b, const trn_expr **out) {
   spark_value cast;
   for (size_t i = 0; i < sizeof cast_names / sizeof cast_names[0]; i++) {
     if (strcmp(cast_names[i].name, b->function->name) != 0) continue;
-    trn_status status = spark__cast_value(b->t, &b->call->args[0], trn__type(cast_names[i].id), false, b->call->position, &cast, b->error);
+    trn_status status = spark__cast_value(b->t, &b->call->args[0], trn__type(cast_names[i].id), false,
+                                          b->call->position, &cast, b->error);
     *out = status ? NULL : cast.expr;
     return status;
   }
@@ -27,7 +28,8 @@ static trn_status build_decode(spark_builder *b, const trn_expr **out) {
   if (b->count == 2) return spark__not_supported(b, "character sets");
   size_t pairs = (b->count - 1) / 2, results = 0, at = 0;
   bool otherwise = b->count % 2 == 0;
-  const trn_expr **values = TRN_NEW_N(b->t->arena, const trn_expr *, pairs + 1), **branches = TRN_NEW_N(b->t->arena, const trn_expr *, b->count);
+  const trn_expr **values = TRN_NEW_N(b->t->arena, const trn_expr *, pairs + 1),
+                 **branches = TRN_NEW_N(b->t->arena, const trn_expr *, b->count);
   const trn_type *type = NULL;
   if (!values || !branches) return trn__no_memory(b->error);
   for (size_t i = 0; i < pairs; i++) values[results++] = b->args[2 + 2 * i];
@@ -58,14 +60,23 @@ static trn_status build_decode(spark_builder *b, const trn_expr **out) {
 static const struct {
   const char *name;
   int64_t size; /* months when negative, else microseconds */
-} units[] = {{"YEAR", -12},           {"QUARTER", -3},           {"MONTH", -1},          {"WEEK", INT64_C(604800000000)},
-             {"DAY", INT64_C(86400000000)}, {"DAYOFYEAR", INT64_C(86400000000)}, {"HOUR", INT64_C(3600000000)},
-             {"MINUTE", 60000000},    {"SECOND", 1000000},       {"MILLISECOND", 1000},  {"MICROSECOND", 1}};
+} units[] = {{"YEAR", -12},
+             {"QUARTER", -3},
+             {"MONTH", -1},
+             {"WEEK", INT64_C(604800000000)},
+             {"DAY", INT64_C(86400000000)},
+             {"DAYOFYEAR", INT64_C(86400000000)},
+             {"HOUR", INT64_C(3600000000)},
+             {"MINUTE", 60000000},
+             {"SECOND", 1000000},
+             {"MILLISECOND", 1000},
+             {"MICROSECOND", 1}};
 
 static trn_status build_timestamp_add(spark_builder *b, const trn_expr **out) {
   const trn_expr *unit = b->args[0], *moved[2];
   int64_t size = 0;
-  if (!spark__is_literal(unit) || !spark__is_string(unit->type)) return spark__not_supported(b, "a unit that is not a word");
+  if (!spark__is_literal(unit) || !spark__is_string(unit->type))
+    return spark__not_supported(b, "a unit that is not a word");
   for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
     if (!strcasecmp(units[i].name, unit->u.literal.value.bytes.data)) size = units[i].size;
   if (!size) return spark__not_supported(b, unit->u.literal.value.bytes.data);
@@ -98,7 +109,8 @@ static trn_status build_timestamp_diff(spark_builder *b, const trn_expr **out) {
 static trn_status build_from_epoch(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type, *wide = trn__type(TRN_TYPE_INT64);
   int64_t scale = b->function->run[0] == 's' ? 1000000 : b->function->run[0] == 'm' ? 1000 : 1;
-  if (scale == 1000000 && trn__type_is_numeric(type) && !trn__type_is_integer(type)) return spark__not_supported(b, "fractions");
+  if (scale == 1000000 && trn__type_is_numeric(type) && !trn__type_is_integer(type))
+    return spark__not_supported(b, "fractions");
   if (!trn__type_is_integer(type) && type->id != TRN_TYPE_NULL)
     return spark__unexpected_input(b, 0, scale == 1000000 ? "\"NUMERIC\"" : "\"INTEGRAL\"", type);
   trn_status status = spark__coerce(b, 0, wide);
@@ -149,7 +161,10 @@ static trn_status build_make_interval(spark_builder *b, const trn_expr **out) {
   trn__strbuf_putc(&text, ')');
   if (!(b->text = spark__finish_text(b->t, &text))) return trn__no_memory(b->error);
   const trn_type *type = trn__type(months ? TRN_TYPE_INTERVAL_YEAR_MONTH : TRN_TYPE_INTERVAL_DAY_TIME);
-  return spark__gives(b, spark__kernel_with(b, months ? "trn.make_ym_interval" : "trn.make_dt_interval", type, args, most, SPARK_POSITION), out);
+  return spark__gives(
+      b,
+      spark__kernel_with(b, months ? "trn.make_ym_interval" : "trn.make_dt_interval", type, args, most, SPARK_POSITION),
+      out);
 }
 
 /* ---- who, where, chance ---- */
@@ -170,7 +185,8 @@ static trn_status build_random(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, b->function->run, type, false, NULL, 0), out);
 }
 
-#define CAST_ROW(name) {name, "a", NULL, NULL, build_cast, "$1", 0, 0}
+#define CAST_ROW(name)                                                                                                 \
+  { name, "a", NULL, NULL, build_cast, "$1", 0, 0 }
 static const spark_function rows[] = {
     CAST_ROW("boolean"),
     CAST_ROW("tinyint"),

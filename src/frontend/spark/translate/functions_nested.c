@@ -13,7 +13,8 @@ static trn_status build_array(spark_builder *b, const trn_expr **out) {
   if (spark__type_depth(element) >= TRN_TYPE_DEPTH_MAX) return too_deep(b);
   const trn_type *type = trn__type_array(b->t->arena, element, spark__any_nullable(b->args, b->count));
   if (!type) return trn__no_memory(b->error);
-  return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "make_array", type, false, b->args, b->count), out);
+  return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "make_array", type, false, b->args, b->count),
+                      out);
 }
 
 /* ---- structs ---- */
@@ -31,7 +32,8 @@ static trn_status struct_of(spark_builder *b, const char *const *names, const tr
   }
   const trn_type *type = trn__type_struct(b->t->arena, fields, count);
   if (!type) return trn__no_memory(b->error);
-  return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "named_struct", type, false, args, 2 * count), out);
+  return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "named_struct", type, false, args, 2 * count),
+                      out);
 }
 
 /* struct(a, b + 1, c AS d): fields a, col2, d. */
@@ -62,7 +64,8 @@ static trn_status build_named_struct(spark_builder *b, const trn_expr **out) {
   for (size_t i = 0; i < count; i++) {
     const trn_expr *name = b->args[2 * i];
     if (!spark__is_literal(name) || !spark__is_string(name->type))
-      return spark__mismatch(b, "DATATYPE_MISMATCH.CREATE_NAMED_STRUCT_WITHOUT_FOLDABLE_STRING", "inputExprs", "[]", (char *)NULL);
+      return spark__mismatch(b, "DATATYPE_MISMATCH.CREATE_NAMED_STRUCT_WITHOUT_FOLDABLE_STRING", "inputExprs", "[]",
+                             (char *)NULL);
     names[i] = name->u.literal.value.bytes.data;
     values[i] = b->args[2 * i + 1];
   }
@@ -83,28 +86,6 @@ static trn_status collect(spark_builder *b, size_t first, const trn_type **type,
   return *array ? TRN_OK : trn__no_memory(b->error);
 }
 
-static bool same_literal(const trn_expr *a, const trn_expr *b) {
-  const trn_literal *x = &a->u.literal, *y = &b->u.literal;
-  if (spark__is_string(a->type) || a->type->id == TRN_TYPE_BINARY)
-    return x->value.bytes.size == y->value.bytes.size && !memcmp(x->value.bytes.data, y->value.bytes.data, x->value.bytes.size);
-  if (a->type->id == TRN_TYPE_DECIMAL) return spark__decimal_value(x) == spark__decimal_value(y);
-  if (a->type->id == TRN_TYPE_BOOL) return x->value.boolean == y->value.boolean;
-  return x->value.integer == y->value.integer;
-}
-
-/* Keys that are literals, none null, none twice: then the engine's map has nothing to refuse that Spark would refuse in
- * other words. Floating point is left out for -0.0 and NaN. */
-static bool keys_are_distinct(const trn_expr *keys) {
-  if (keys->arg_count > 1000) return false;
-  for (uint32_t i = 0; i < keys->arg_count; i++) {
-    const trn_expr *key = keys->args[i];
-    if (!spark__is_literal(key) || key->type->id >= TRN_TYPE_INTERVAL_CALENDAR || spark__is_float(key->type)) return false;
-    for (uint32_t j = 0; j < i; j++)
-      if (same_literal(key, keys->args[j])) return false;
-  }
-  return true;
-}
-
 static trn_status build_map(spark_builder *b, const trn_expr **out) {
   if (b->count % 2) {
     char *text = trn__arena_printf(b->t->arena, "%zu", b->count);
@@ -118,10 +99,22 @@ static trn_status build_map(spark_builder *b, const trn_expr **out) {
   trn_status status = collect(b, 0, &key, &args[0]);
   if (!status) status = collect(b, 1, &value, &args[1]);
   if (status) return status;
-  if (key->id == TRN_TYPE_MAP) return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_MAP_KEY_TYPE", "keyType", "\"MAP\"", (char *)NULL);
+  if (key->id == TRN_TYPE_MAP)
+    return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_MAP_KEY_TYPE", "keyType", "\"MAP\"", (char *)NULL);
   const trn_type *type = trn__type_map(b->t->arena, key, value, args[1]->type->fields[0].nullable);
-  if (!keys_are_distinct(args[0])) return spark__not_supported(b, "keys that are not different literals");
-  return spark__gives(b, type ? trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "map", type, false, args, 2) : NULL, out);
+  return spark__gives(b, type ? spark__kernel_with(b, "trn.map_from_arrays", type, args, 2, SPARK_POSITION) : NULL,
+                      out);
+}
+
+static trn_status build_map_from_arrays(spark_builder *b, const trn_expr **out) {
+  for (size_t i = 0; i < 2; i++)
+    if (b->args[i]->type->id != TRN_TYPE_ARRAY) return spark__unexpected_input(b, i, "\"ARRAY\"", b->args[i]->type);
+  const trn_field *key = &b->args[0]->type->fields[0], *value = &b->args[1]->type->fields[0];
+  if (key->type->id == TRN_TYPE_MAP)
+    return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_MAP_KEY_TYPE", "keyType", "\"MAP\"", (char *)NULL);
+  const trn_type *type = trn__type_map(b->t->arena, key->type, value->type, value->nullable);
+  return spark__gives(b, type ? spark__kernel_with(b, "trn.map_from_arrays", type, b->args, 2, SPARK_POSITION) : NULL,
+                      out);
 }
 
 /* ---- taking apart ---- */
@@ -137,7 +130,8 @@ static trn_status build_size(spark_builder *b, const trn_expr **out) {
 static trn_status build_array_position(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type, *common = NULL;
   if (spark__wider_type(b->t, type->fields[0].type, b->args[1]->type, &common)) return trn__no_memory(b->error);
-  if (!common || !trn__type_same_shape(common, type->fields[0].type)) return spark__not_supported(b, "a value of another type");
+  if (!common || !trn__type_same_shape(common, type->fields[0].type))
+    return spark__not_supported(b, "a value of another type");
   trn_status status = spark__coerce(b, 1, common);
   if (status) return status;
   return spark__gives(b, spark__kernel(b->t, "trn.array_position", trn__type(TRN_TYPE_INT64), b->args, 2), out);
@@ -154,7 +148,8 @@ static trn_status element_of_map(spark_builder *b, const trn_expr **out) {
 
 /* A literal index into an array that is written out: null only where that element is. */
 static bool picked_nullable(const trn_expr *array, const trn_expr *index, int64_t base, bool otherwise) {
-  if (array->kind != TRN_EXPR_CALL || strcmp(array->u.call.name, "make_array") != 0 || !spark__is_literal(index)) return otherwise;
+  if (array->kind != TRN_EXPR_CALL || strcmp(array->u.call.name, "make_array") != 0 || !spark__is_literal(index))
+    return otherwise;
   int64_t at = index->u.literal.value.integer - base;
   if (base && at < 0) at = array->arg_count + at + base;
   return at >= 0 && at < array->arg_count ? array->args[at]->nullable : otherwise;
@@ -181,8 +176,8 @@ static trn_status build_array_get(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type, *index = spark__implicit_type(b->t, b->args[1]->type, 'I');
   if (type->id != TRN_TYPE_ARRAY) return spark__unexpected_input(b, 0, "\"ARRAY\"", type);
   if (!index) return spark__unexpected_input(b, 1, "\"INTEGRAL\"", b->args[1]->type);
-  trn_status status = spark__cast(b->t, b->args[1], trn__type(TRN_TYPE_INT32), SPARK_CAST_ANSI, b->call->position, &b->args[1],
-                                  b->error);
+  trn_status status = spark__cast(b->t, b->args[1], trn__type(TRN_TYPE_INT32), SPARK_CAST_ANSI, b->call->position,
+                                  &b->args[1], b->error);
   if (status) return status;
   bool lenient = !b->t->ansi || b->function->flags & SPARK_TRY;
   trn_expr *expr = lenient ? spark__kernel(b->t, "trn.array_get_try", type->fields[0].type, b->args, 2)
@@ -196,7 +191,8 @@ static trn_status build_array_contains(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type, *common = NULL;
   if (type->id != TRN_TYPE_ARRAY) return spark__unexpected_input(b, 0, "\"ARRAY\"", type);
   if (spark__wider_type(b->t, type->fields[0].type, b->args[1]->type, &common)) return trn__no_memory(b->error);
-  if (!common || !trn__type_same_shape(common, type->fields[0].type)) return spark__not_supported(b, "a value of another type");
+  if (!common || !trn__type_same_shape(common, type->fields[0].type))
+    return spark__not_supported(b, "a value of another type");
   trn_status status = spark__coerce(b, 1, common);
   if (status) return status;
   trn_expr *expr = spark__kernel(b->t, "trn.array_contains", trn__type(TRN_TYPE_BOOL), b->args, 2);
@@ -209,6 +205,7 @@ static const spark_function rows[] = {
     {"struct", "|a+", NULL, NULL, build_struct, NULL, 0, 0},
     {"named_struct", "|a+", NULL, NULL, build_named_struct, NULL, 0, 0},
     {"map", "|a+", NULL, NULL, build_map, NULL, 0, 0},
+    {"map_from_arrays", "aa", NULL, NULL, build_map_from_arrays, NULL, 0, 0},
     {"size", "k", NULL, NULL, build_size, NULL, SPARK_LEGACY_NULL, 0},
     {"cardinality", "k", NULL, NULL, build_size, NULL, SPARK_LEGACY_NULL, 0},
     {"array_position", "Aa", NULL, NULL, build_array_position, NULL, 0, 0},

@@ -15,8 +15,8 @@ trn_status spark__operands_differ(spark_builder *b) {
   return spark__mismatch(b, "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES", "left", left, "right", right, (char *)NULL);
 }
 
-/* An operator that does not take the common type leaves its operands as they were written, apart from what is cast without
- * asking it: strings beside other types, decimals beside doubles. */
+/* An operator that does not take the common type leaves its operands as they were written, apart from what is cast
+ * without asking it: strings beside other types, decimals beside doubles. */
 static bool met_anyway(const spark_builder *b) {
   const trn_type *x = b->call->args[0].expr->type, *y = b->call->args[1].expr->type;
   if (spark__is_string(x) != spark__is_string(y)) return true;
@@ -26,15 +26,21 @@ static bool met_anyway(const spark_builder *b) {
 }
 
 typedef bool (*accepts_type)(const trn_type *type);
-static bool takes_numbers(const trn_type *type) { return trn__type_is_numeric(type); }
+static bool takes_numbers(const trn_type *type) {
+  return trn__type_is_numeric(type);
+}
 static bool takes_numbers_and_intervals(const trn_type *type) {
   return trn__type_is_numeric(type) || spark__is_interval(type) || type->id == TRN_TYPE_INTERVAL_CALENDAR;
 }
-static bool takes_integers(const trn_type *type) { return trn__type_is_integer(type); }
-static bool takes_booleans(const trn_type *type) { return type->id == TRN_TYPE_BOOL; }
+static bool takes_integers(const trn_type *type) {
+  return trn__type_is_integer(type);
+}
+static bool takes_booleans(const trn_type *type) {
+  return type->id == TRN_TYPE_BOOL;
+}
 
-/* After coercion: both of one type (decimals may differ in digits), and one the operator takes. `empty`: the type that two
- * nulls become. */
+/* After coercion: both of one type (decimals may differ in digits), and one the operator takes. `empty`: the type that
+ * two nulls become. */
 static trn_status check_operands(spark_builder *b, accepts_type accepts, const char *accepted, const trn_type *empty) {
   const trn_type *x = b->args[0]->type, *y = b->args[1]->type;
   if (x->id == TRN_TYPE_NULL && y->id == TRN_TYPE_NULL) {
@@ -70,9 +76,7 @@ static void decimal_shape(char op, const trn_type *x, const trn_type *y, int *pr
     *scale = most;
     *precision = (whole1 < whole2 ? whole1 : whole2) + most;
     break;
-  default:
-    *scale = most;
-    *precision = (whole1 > whole2 ? whole1 : whole2) + most + 1;
+  default: *scale = most; *precision = (whole1 > whole2 ? whole1 : whole2) + most + 1;
   }
 }
 
@@ -87,7 +91,11 @@ static trn_status arithmetic(spark_builder *b, char op, const char *stem, const 
     if (!type) return trn__no_memory(b->error);
     /* Within 38 digits nothing overflows and arrow's result type is Spark's for these three. */
     bool fits = precision <= 38 && (op == '+' || op == '-' || op == '*');
-    trn_expr *expr = fits ? spark__native(b->t, op == '+' ? "+" : op == '-' ? "-" : "*", type, b->args, 2)
+    trn_expr *expr = fits ? spark__native(b->t,
+                                          op == '+'   ? "+"
+                                          : op == '-' ? "-"
+                                                      : "*",
+                                          type, b->args, 2)
                           : spark__moded(b, stem, type, b->args, 2);
     if (expr && (!b->t->ansi || is_try || op == '%')) expr->nullable = true;
     return spark__gives(b, expr, out);
@@ -118,7 +126,9 @@ static trn_status build_arithmetic(spark_builder *b, const trn_expr **out) {
 }
 
 /* ---- / div % ---- */
-static bool takes_division(const trn_type *type) { return type->id == TRN_TYPE_FLOAT64 || type->id == TRN_TYPE_DECIMAL; }
+static bool takes_division(const trn_type *type) {
+  return type->id == TRN_TYPE_FLOAT64 || type->id == TRN_TYPE_DECIMAL;
+}
 
 static trn_status build_divide(spark_builder *b, const trn_expr **out) {
   bool done = false;
@@ -130,8 +140,10 @@ static trn_status build_divide(spark_builder *b, const trn_expr **out) {
   if (status) return status;
   for (size_t i = 0; i < 2; i++) { /* what is not decimal divides as double */
     const trn_type *x = b->args[i]->type, *y = b->args[1 - i]->type;
-    bool numbers = (trn__type_is_numeric(x) || x->id == TRN_TYPE_NULL) && (trn__type_is_numeric(y) || y->id == TRN_TYPE_NULL);
-    if (numbers && x->id != TRN_TYPE_DECIMAL && (status = spark__coerce(b, i, trn__type(TRN_TYPE_FLOAT64)))) return status;
+    bool numbers =
+        (trn__type_is_numeric(x) || x->id == TRN_TYPE_NULL) && (trn__type_is_numeric(y) || y->id == TRN_TYPE_NULL);
+    if (numbers && x->id != TRN_TYPE_DECIMAL && (status = spark__coerce(b, i, trn__type(TRN_TYPE_FLOAT64))))
+      return status;
   }
   status = check_operands(b, takes_division, "(\"DOUBLE\" or \"DECIMAL\")", trn__type(TRN_TYPE_FLOAT64));
   if (status) return status;
@@ -187,7 +199,8 @@ static trn_status build_negative(spark_builder *b, const trn_expr **out) {
   if (spark__is_float(type) || type->id == TRN_TYPE_DECIMAL) /* symmetric: nothing overflows */
     return spark__gives(b, spark__native(b->t, "negative", type, b->args, 1), out);
   const char *stem = spark__is_interval(type) ? "trn.interval_negate" : "trn.negate";
-  if (spark__is_interval(type)) return spark__gives(b, spark__kernel_with(b, stem, type, b->args, 1, SPARK_POSITION), out);
+  if (spark__is_interval(type))
+    return spark__gives(b, spark__kernel_with(b, stem, type, b->args, 1, SPARK_POSITION), out);
   return spark__gives(b, spark__moded(b, stem, type, b->args, 1), out);
 }
 
@@ -214,7 +227,8 @@ static trn_status not_orderable(spark_builder *b, const trn_type *type) {
   const char *name = trn__arena_printf(b->t->arena, "`%s`", b->function->run ? b->function->run : b->function->name);
   const char *text = spark__quoted_type(b->t, type);
   if (!name || !text) return trn__no_memory(b->error);
-  return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE", "functionName", name, "dataType", text, (char *)NULL);
+  return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE", "functionName", name, "dataType", text,
+                         (char *)NULL);
 }
 
 /* With ANSI off a boolean equals a number when it equals it as a number. */
@@ -236,10 +250,12 @@ trn_status spark__coerce_comparison(spark_builder *b) {
   return spark__is_orderable(x) ? TRN_OK : not_orderable(b, x);
 }
 
-static bool is_zero(const trn_expr *expr) { return spark__is_literal(expr) && expr->u.literal.value.number == 0; }
+static bool is_zero(const trn_expr *expr) {
+  return spark__is_literal(expr) && expr->u.literal.value.number == 0;
+}
 
-/* x + 0.0: the one step that makes -0.0 and 0.0 the same bits, as arrow compares them. NaNs of other bit patterns than the
- * usual one stay apart from it: neither casts nor arithmetic of Spark make them. */
+/* x + 0.0: the one step that makes -0.0 and 0.0 the same bits, as arrow compares them. NaNs of other bit patterns than
+ * the usual one stay apart from it: neither casts nor arithmetic of Spark make them. */
 static const trn_expr *without_negative_zero(spark_translator *t, const trn_expr *expr) {
   if (spark__is_literal(expr)) return is_zero(expr) ? spark__double_literal(t, 0.0, expr->type) : expr;
   const trn_expr *args[2] = {expr, spark__double_literal(t, 0.0, expr->type)};
@@ -255,11 +271,13 @@ static const char *mirrored(const char *op) {
 }
 
 /* Floating point against a literal: only zero needs care, and the column stays bare, so that pruning works. */
-static trn_expr *compare_with_literal(spark_translator *t, const char *op, const trn_expr *column, const trn_expr *literal) {
+static trn_expr *compare_with_literal(spark_translator *t, const char *op, const trn_expr *column,
+                                      const trn_expr *literal) {
   const trn_type *boolean = trn__type(TRN_TYPE_BOOL);
   const trn_expr *args[2] = {column, literal};
   if (!is_zero(literal)) return spark__native(t, op, boolean, args, 2);
-  const trn_expr *low = spark__double_literal(t, -0.0, literal->type), *high = spark__double_literal(t, 0.0, literal->type);
+  const trn_expr *low = spark__double_literal(t, -0.0, literal->type),
+                 *high = spark__double_literal(t, 0.0, literal->type);
   if (op[0] == '=' || op[0] == 'i') { /* -0.0 <= x <= 0.0 */
     const trn_expr *least[2] = {column, low}, *most[2] = {column, high};
     const trn_expr *both[2] = {spark__native(t, ">=", boolean, least, 2), spark__native(t, "<=", boolean, most, 2)};

@@ -27,7 +27,9 @@ static trn_status build_trim(spark_builder *b, const trn_expr **out) {
   const char *kernel = side == 'l' ? "trn.ltrim" : side == 'r' ? "trn.rtrim" : "trn.trim";
   const trn_expr *args[2] = {b->args[b->count - 1], b->args[0]};
   if (b->count == 2)
-    b->name = side == 'l' ? "TRIM(LEADING $1 FROM $2)" : side == 'r' ? "TRIM(TRAILING $1 FROM $2)" : "TRIM(BOTH $1 FROM $2)";
+    b->name = side == 'l'   ? "TRIM(LEADING $1 FROM $2)"
+              : side == 'r' ? "TRIM(TRAILING $1 FROM $2)"
+                            : "TRIM(BOTH $1 FROM $2)";
   return spark__gives(b, spark__kernel(b->t, kernel, trn__type(TRN_TYPE_STRING), args, b->count), out);
 }
 static trn_status build_btrim(spark_builder *b, const trn_expr **out) {
@@ -92,13 +94,13 @@ static trn_status build_concat(spark_builder *b, const trn_expr **out) {
   }
   if (arrays) {
     if ((status = spark__coerce_common(b, 0, 1, &common))) return status;
-    if (spark__any_nullable(b->args, b->count)) return spark__not_supported(b, "arrays that can be null");
-    return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "array_concat", common, false, b->args, b->count), out);
+    return spark__gives(b, spark__kernel(b->t, "trn.array_concat", common, b->args, b->count), out);
   }
   if (any_array) {
     const char *list = spark__quoted_types(b->t, NULL, b->args, b->count);
     if (!list) return trn__no_memory(b->error);
-    return spark__mismatch(b, "DATATYPE_MISMATCH.DATA_DIFF_TYPES", "functionName", "`concat`", "dataType", list, (char *)NULL);
+    return spark__mismatch(b, "DATATYPE_MISMATCH.DATA_DIFF_TYPES", "functionName", "`concat`", "dataType", list,
+                           (char *)NULL);
   }
   if (all_are(b, TRN_TYPE_BINARY)) type = trn__type(TRN_TYPE_BINARY);
   for (size_t i = 0; i < b->count; i++)
@@ -109,7 +111,8 @@ static trn_status build_concat(spark_builder *b, const trn_expr **out) {
 static trn_status build_concat_ws(spark_builder *b, const trn_expr **out) {
   for (size_t i = 0; i < b->count; i++) {
     const trn_type *type = b->args[i]->type;
-    if (i > 0 && type->id == TRN_TYPE_ARRAY) return spark__not_supported(b, "arrays");
+    if (i > 0 && type->id == TRN_TYPE_ARRAY && spark__is_string(type->fields[0].type))
+      continue; /* its elements are joined too */
     if (!spark__is_atomic(type) && type->id != TRN_TYPE_NULL)
       return spark__unexpected_input(b, i, i ? "(\"ARRAY<STRING>\" or \"STRING\")" : "\"STRING\"", type);
     trn_status status = spark__coerce(b, i, trn__type(TRN_TYPE_STRING));
@@ -121,9 +124,12 @@ static trn_status build_concat_ws(spark_builder *b, const trn_expr **out) {
 }
 
 static trn_status build_reverse(spark_builder *b, const trn_expr **out) {
-  if (b->args[0]->type->id == TRN_TYPE_ARRAY) return spark__not_supported(b, "arrays");
-  trn_status status = TRN_OK;
-  if (b->args[0]->type->id != TRN_TYPE_BINARY) status = spark__coerce(b, 0, trn__type(TRN_TYPE_STRING));
+  if (b->args[0]->type->id == TRN_TYPE_ARRAY)
+    return spark__gives(b, spark__kernel(b->t, "trn.reverse", b->args[0]->type, b->args, 1), out);
+  if (b->args[0]->type->id == TRN_TYPE_BINARY) return spark__not_supported(b, "binary");
+  const trn_type *type = spark__implicit_type(b->t, b->args[0]->type, 's');
+  if (!type) return spark__unexpected_input(b, 0, "(\"STRING\" or \"ARRAY\")", b->args[0]->type);
+  trn_status status = spark__coerce(b, 0, type);
   if (status) return status;
   return spark__gives(b, spark__kernel(b->t, "trn.reverse", b->args[0]->type, b->args, 1), out);
 }
@@ -144,7 +150,8 @@ static trn_status build_hex(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type;
   if (type->id != TRN_TYPE_BINARY && !spark__is_string(type)) {
     const trn_type *target = spark__implicit_type(b->t, type, 'l');
-    if (!target || !trn__type_is_numeric(type)) return spark__unexpected_input(b, 0, "(\"BIGINT\" or \"BINARY\" or \"STRING\")", type);
+    if (!target || !trn__type_is_numeric(type))
+      return spark__unexpected_input(b, 0, "(\"BIGINT\" or \"BINARY\" or \"STRING\")", type);
     trn_status status = spark__coerce(b, 0, target);
     if (status) return status;
   }
@@ -153,8 +160,10 @@ static trn_status build_hex(spark_builder *b, const trn_expr **out) {
 
 static trn_status build_format_number(spark_builder *b, const trn_expr **out) {
   const trn_type *format = b->args[1]->type;
-  trn_status status = TRN_OK;
-  if (!spark__is_string(format)) status = spark__coerce(b, 1, trn__type(TRN_TYPE_INT32));
+  if (spark__is_string(format)) return spark__not_supported(b, "a pattern");
+  const trn_type *digits = spark__implicit_type(b->t, format, 'i');
+  if (!digits) return spark__unexpected_input(b, 1, "(\"INT\" or \"STRING\")", format);
+  trn_status status = spark__coerce(b, 1, digits);
   if (status) return status;
   return spark__gives(b, spark__kernel(b->t, "trn.format_number", trn__type(TRN_TYPE_STRING), b->args, 2), out);
 }

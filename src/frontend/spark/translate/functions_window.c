@@ -1,14 +1,16 @@
 /* Window functions (the engine's, by their own names) and generators, which relation.c expands. */
 #include "frontend/spark/translate/values.h"
 
-static trn_status window_call(spark_builder *b, const trn_type *type, bool nullable, const trn_expr *const *args, size_t count,
-                              const trn_expr **out) {
+static trn_status window_call(spark_builder *b, const trn_type *type, bool nullable, const trn_expr *const *args,
+                              size_t count, const trn_expr **out) {
   for (size_t i = 0; i < count; i++)
     if (!args[i]) return trn__no_memory(b->error);
-  return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, b->function->run, type, nullable, args, count), out);
+  return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, b->function->run, type, nullable, args, count),
+                      out);
 }
 
-static trn_status build_rank(spark_builder *b, const trn_expr **out) { /* rank(a, b): what is ranked is the window's order */
+static trn_status build_rank(spark_builder *b,
+                             const trn_expr **out) { /* rank(a, b): what is ranked is the window's order */
   return window_call(b, trn__type(TRN_TYPE_INT32), false, NULL, 0, out);
 }
 static trn_status build_share(spark_builder *b, const trn_expr **out) {
@@ -71,11 +73,13 @@ static trn_status build_explode(spark_builder *b, const trn_expr **out) {
   if (position) fields[count++] = (trn_field){.name = "pos", .type = trn__type(TRN_TYPE_INT32), .nullable = outer};
   for (uint32_t i = 0; i < type->field_count; i++) {
     const char *name = type->id == TRN_TYPE_ARRAY ? "col" : i ? "value" : "key";
-    fields[count++] = (trn_field){.name = name, .type = type->fields[i].type, .nullable = outer || type->fields[i].nullable};
+    fields[count++] =
+        (trn_field){.name = name, .type = type->fields[i].type, .nullable = outer || type->fields[i].nullable};
   }
   row = count == 1 ? fields[0].type : trn__type_struct(b->t->arena, fields, count);
   if (!row) return trn__no_memory(b->error);
-  return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_LIBRARY, b->function->name, row, fields[0].nullable, b->args, 1), out);
+  return spark__gives(
+      b, trn__expr_call(b->t->arena, TRN_HOME_LIBRARY, b->function->name, row, fields[0].nullable, b->args, 1), out);
 }
 
 static trn_status build_inline(spark_builder *b, const trn_expr **out) {
@@ -83,10 +87,9 @@ static trn_status build_inline(spark_builder *b, const trn_expr **out) {
   if (type->id != TRN_TYPE_ARRAY || type->fields[0].type->id != TRN_TYPE_STRUCT)
     return spark__unexpected_input(b, 0, "\"ARRAY<STRUCT>\"", type);
   bool nullable = type->fields[0].nullable || strstr(b->function->name, "outer") != NULL;
-  return spark__gives(b,
-                      trn__expr_call(b->t->arena, TRN_HOME_LIBRARY, b->function->name, type->fields[0].type, nullable,
-                                     b->args, 1),
-                      out);
+  return spark__gives(
+      b, trn__expr_call(b->t->arena, TRN_HOME_LIBRARY, b->function->name, type->fields[0].type, nullable, b->args, 1),
+      out);
 }
 
 #define WINDOW SPARK_FUNCTION_WINDOW

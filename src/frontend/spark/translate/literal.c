@@ -2,7 +2,8 @@
 #include "frontend/spark/translate/values.h"
 #include <strings.h>
 
-static trn_status made(spark_translator *t, trn_expr *expr, trn_position position, spark_value *out, trn_error **error) {
+static trn_status made(spark_translator *t, trn_expr *expr, trn_position position, spark_value *out,
+                       trn_error **error) {
   if (!expr) return trn__no_memory(error);
   expr->position = position;
   *out = (spark_value){.expr = expr, .name = spark__literal_name(t, expr), .is_foldable = true, .is_literal = true};
@@ -17,8 +18,11 @@ static trn_status bad_literal(trn_error **error, const char *what) {
 static bool is_utf8(const char *text, size_t size) {
   const unsigned char *p = (const unsigned char *)text, *end = p + size;
   while (p < end) {
-    unsigned lead = *p++, extra = lead < 0x80 ? 0 : lead >= 0xc2 && lead < 0xe0 ? 1 : (lead & 0xf0) == 0xe0 ? 2
-                                  : lead >= 0xf0 && lead < 0xf5 ? 3 : 4;
+    unsigned lead = *p++, extra = lead < 0x80                   ? 0
+                                  : lead >= 0xc2 && lead < 0xe0 ? 1
+                                  : (lead & 0xf0) == 0xe0       ? 2
+                                  : lead >= 0xf0 && lead < 0xf5 ? 3
+                                                                : 4;
     if (extra == 4 || (size_t)(end - p) < extra) return false;
     for (unsigned i = 0; i < extra; i++) {
       unsigned low = 0x80, high = 0xbf;
@@ -130,7 +134,8 @@ static trn_status map_literal(spark_translator *t, const Spark__Connect__Express
   if (!status && value) status = spark__type_from_proto(t->arena, value, &value_type, error);
   if (status) return status;
   size_t count = map->n_keys;
-  const trn_expr **keys = TRN_NEW_N(t->arena, const trn_expr *, count + 1), **values = TRN_NEW_N(t->arena, const trn_expr *, count + 1);
+  const trn_expr **keys = TRN_NEW_N(t->arena, const trn_expr *, count + 1),
+                 **values = TRN_NEW_N(t->arena, const trn_expr *, count + 1);
   const trn_expr **items = TRN_NEW_N(t->arena, const trn_expr *, 2 * count + 1);
   if (!keys || !values || !items) return trn__no_memory(error);
   status = items_of(t, map->keys, count, &key_type, depth, keys, &null_key, error);
@@ -154,7 +159,8 @@ static trn_status struct_literal(spark_translator *t, const Spark__Connect__Expr
   if (!declared) return bad_literal(error, "a struct without a type");
   trn_status status = spark__type_from_proto(t->arena, declared, &type, error);
   if (status) return status;
-  if (type->id != TRN_TYPE_STRUCT || type->field_count != row->n_elements) return bad_literal(error, "a struct of another type");
+  if (type->id != TRN_TYPE_STRUCT || type->field_count != row->n_elements)
+    return bad_literal(error, "a struct of another type");
   const trn_expr **items = TRN_NEW_N(t->arena, const trn_expr *, row->n_elements + 1);
   if (!items) return trn__no_memory(error);
   for (size_t i = 0; i < row->n_elements; i++) {
@@ -173,7 +179,8 @@ static trn_status string_literal(spark_translator *t, const char *text, const tr
   return *out ? TRN_OK : trn__no_memory(error);
 }
 
-static trn_status interval_literal(spark_translator *t, const Spark__Connect__Expression__Literal__CalendarInterval *proto,
+static trn_status interval_literal(spark_translator *t,
+                                   const Spark__Connect__Expression__Literal__CalendarInterval *proto,
                                    const trn_expr **out, trn_error **error) {
   if (proto->microseconds > INT64_MAX / 1000 || proto->microseconds < INT64_MIN / 1000)
     return bad_literal(error, "an interval's microseconds");
@@ -211,8 +218,8 @@ static trn_status typed_integer(spark_translator *t, const Spark__Connect__Expre
   return *out ? TRN_OK : trn__no_memory(error);
 }
 
-static trn_status null_literal(spark_translator *t, const Spark__Connect__Expression__Literal *proto, const trn_expr **out,
-                               trn_error **error) {
+static trn_status null_literal(spark_translator *t, const Spark__Connect__Expression__Literal *proto,
+                               const trn_expr **out, trn_error **error) {
   const Spark__Connect__DataType *declared = proto->data_type ? proto->data_type : proto->null;
   const trn_type *type = trn__type(TRN_TYPE_NULL);
   trn_status status = declared ? spark__type_from_proto(t->arena, declared, &type, error) : TRN_OK;
@@ -241,38 +248,49 @@ static trn_status literal_expr(spark_translator *t, const Spark__Connect__Expres
                          TRN_TYPE_DEPTH_MAX);
   trn_expr *expr = NULL;
   switch (proto->literal_type_case) {
-  CASE(NULL): return null_literal(t, proto, out, error);
-  CASE(BINARY): return binary_literal(t, &proto->binary, out, error);
-  CASE(BOOLEAN): expr = trn__expr_bool(t->arena, proto->boolean != 0); break;
-  CASE(BYTE): expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT8), (int8_t)proto->byte); break;
-  CASE(SHORT): expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT16), (int16_t)proto->short_); break;
-  CASE(INTEGER): expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), proto->integer); break;
-  CASE(LONG): expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT64), proto->long_); break;
-  CASE(FLOAT): expr = spark__double_literal(t, (double)proto->float_, trn__type(TRN_TYPE_FLOAT32)); break;
-  CASE(DOUBLE): expr = spark__double_literal(t, proto->double_, trn__type(TRN_TYPE_FLOAT64)); break;
-  CASE(DECIMAL): return decimal_literal(t, proto->decimal, out, error);
-  CASE(STRING): return string_literal(t, proto->string, out, error);
-  CASE(DATE): expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_DATE), proto->date); break;
-  CASE(TIMESTAMP): expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_TIMESTAMP), proto->timestamp); break;
-  CASE(TIMESTAMP_NTZ): expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_TIMESTAMP_NTZ), proto->timestamp_ntz); break;
-  CASE(CALENDAR_INTERVAL): return interval_literal(t, proto->calendar_interval, out, error);
-  CASE(YEAR_MONTH_INTERVAL):
-    return typed_integer(t, proto, TRN_TYPE_INTERVAL_YEAR_MONTH, proto->year_month_interval, out, error);
-  CASE(DAY_TIME_INTERVAL): return typed_integer(t, proto, TRN_TYPE_INTERVAL_DAY_TIME, proto->day_time_interval, out, error);
-  CASE(ARRAY): return array_literal(t, proto, depth, out, error);
-  CASE(MAP): return map_literal(t, proto, depth, out, error);
-  CASE(STRUCT): return struct_literal(t, proto, depth, out, error);
-  CASE(TIME): return time_literal(t, proto->time, out, error);
-  CASE(SPECIALIZED_ARRAY):
-    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "Specialized arrays are not supported yet");
+    CASE(NULL) : return null_literal(t, proto, out, error);
+    CASE(BINARY) : return binary_literal(t, &proto->binary, out, error);
+    CASE(BOOLEAN) : expr = trn__expr_bool(t->arena, proto->boolean != 0);
+    break;
+    CASE(BYTE) : expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT8), (int8_t)proto->byte);
+    break;
+    CASE(SHORT) : expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT16), (int16_t)proto->short_);
+    break;
+    CASE(INTEGER) : expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), proto->integer);
+    break;
+    CASE(LONG) : expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT64), proto->long_);
+    break;
+    CASE(FLOAT) : expr = spark__double_literal(t, (double)proto->float_, trn__type(TRN_TYPE_FLOAT32));
+    break;
+    CASE(DOUBLE) : expr = spark__double_literal(t, proto->double_, trn__type(TRN_TYPE_FLOAT64));
+    break;
+    CASE(DECIMAL) : return decimal_literal(t, proto->decimal, out, error);
+    CASE(STRING) : return string_literal(t, proto->string, out, error);
+    CASE(DATE) : expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_DATE), proto->date);
+    break;
+    CASE(TIMESTAMP) : expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_TIMESTAMP), proto->timestamp);
+    break;
+    CASE(TIMESTAMP_NTZ) : expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_TIMESTAMP_NTZ), proto->timestamp_ntz);
+    break;
+    CASE(CALENDAR_INTERVAL) : return interval_literal(t, proto->calendar_interval, out, error);
+    CASE(YEAR_MONTH_INTERVAL)
+        : return typed_integer(t, proto, TRN_TYPE_INTERVAL_YEAR_MONTH, proto->year_month_interval, out, error);
+    CASE(DAY_TIME_INTERVAL)
+        : return typed_integer(t, proto, TRN_TYPE_INTERVAL_DAY_TIME, proto->day_time_interval, out, error);
+    CASE(ARRAY) : return array_literal(t, proto, depth, out, error);
+    CASE(MAP) : return map_literal(t, proto, depth, out, error);
+    CASE(STRUCT) : return struct_literal(t, proto, depth, out, error);
+    CASE(TIME) : return time_literal(t, proto->time, out, error);
+    CASE(SPECIALIZED_ARRAY)
+        : return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "Specialized arrays are not supported yet");
   default: return bad_literal(error, "no value is set");
   }
   *out = expr;
   return expr ? TRN_OK : trn__no_memory(error);
 }
 
-trn_status spark__literal(spark_translator *t, const Spark__Connect__Expression__Literal *literal, trn_position position,
-                          spark_value *out, trn_error **error) {
+trn_status spark__literal(spark_translator *t, const Spark__Connect__Expression__Literal *literal,
+                          trn_position position, spark_value *out, trn_error **error) {
   const trn_expr *expr = NULL;
   trn_status status = literal_expr(t, literal, 0, &expr, error);
   if (status) return status;
@@ -284,8 +302,8 @@ static trn_status bad_typed(spark_translator *t, const char *type, const char *t
                             trn_error **error) {
   const char *quoted = trn__arena_printf(t->arena, "\"%s\"", type), *value = trn__arena_printf(t->arena, "'%s'", text);
   if (!quoted || !value) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_TYPED_LITERAL", position, "valueType", quoted, "value", value,
-                      (char *)NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_TYPED_LITERAL", position, "valueType", quoted, "value",
+                      value, (char *)NULL);
 }
 
 /* In a region's zone the instant is the kernel's to find; the name shows the local time, which is what was written. */
@@ -303,8 +321,8 @@ static trn_status zoned_timestamp(spark_translator *t, const char *text, int64_t
   return out->name ? TRN_OK : trn__no_memory(error);
 }
 
-trn_status spark__typed_string(spark_translator *t, const Spark__Connect__TrnTypedString *literal, trn_position position,
-                               spark_value *out, trn_error **error) {
+trn_status spark__typed_string(spark_translator *t, const Spark__Connect__TrnTypedString *literal,
+                               trn_position position, spark_value *out, trn_error **error) {
   const char *type = literal->type ? literal->type : "", *text = literal->text ? literal->text : "";
   size_t size = strlen(text);
   int64_t value, offset, zone = 0;
@@ -324,7 +342,8 @@ trn_status spark__typed_string(spark_translator *t, const Spark__Connect__TrnTyp
   bool ntz = !strcasecmp(type, "TIMESTAMP_NTZ");
   if (!ntz && strcasecmp(type, "TIMESTAMP") != 0 && strcasecmp(type, "TIMESTAMP_LTZ") != 0)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_TYPED_LITERAL", position, "unsupportedType", type,
-                        "supportedTypes", "\"DATE\", \"TIMESTAMP_NTZ\", \"TIMESTAMP_LTZ\", \"TIMESTAMP\", \"INTERVAL\", \"X\", \"TIME\"",
+                        "supportedTypes",
+                        "\"DATE\", \"TIMESTAMP_NTZ\", \"TIMESTAMP_LTZ\", \"TIMESTAMP\", \"INTERVAL\", \"X\", \"TIME\"",
                         (char *)NULL);
   if (!spark__parse_timestamp(text, size, &value, &offset) || (ntz && offset != INT64_MIN))
     return bad_typed(t, ntz ? "TIMESTAMP_NTZ" : "TIMESTAMP", text, position, error);

@@ -4,8 +4,8 @@
 
 typedef struct unit {
   const char *name;
-  bool months;      /* counts months, else microseconds */
-  uint8_t field;    /* the field of the type that it sets */
+  bool months;   /* counts months, else microseconds */
+  uint8_t field; /* the field of the type that it sets */
   int64_t size;
 } unit;
 static const unit units[] = {
@@ -45,26 +45,28 @@ static const char *word_of(spark_translator *t, const char *name) { /* lower cas
 }
 
 /* 'text' FROM TO: what the fields should have looked like. */
-static trn_status bad_fields(spark_translator *t, const char *text, const unit *from, const unit *to, trn_position position,
-                             trn_error **error) {
+static trn_status bad_fields(spark_translator *t, const char *text, const unit *from, const unit *to,
+                             trn_position position, trn_error **error) {
   static const char *const letters[] = {"d", "h", "m", "s.n"}, *const names[] = {"DAY", "HOUR", "MINUTE", "SECOND"};
   const char *type = trn__arena_printf(t->arena, "interval %s to %s", from->name, to->name), *format;
   if (!type) return trn__no_memory(error);
   if (from->months) {
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.UNMATCHED_FORMAT_STRING", position,
                         "intervalStr", "year-month", "supportedFormat",
-                        "`[+|-]y-m`, `INTERVAL [+|-]'[+|-]y-m' YEAR TO MONTH`", "typeName", type, "input", text, (char *)NULL);
+                        "`[+|-]y-m`, `INTERVAL [+|-]'[+|-]y-m' YEAR TO MONTH`", "typeName", type, "input", text,
+                        (char *)NULL);
   }
   trn_strbuf shape = {0};
   for (uint8_t i = from->field; i <= to->field; i++)
     trn__strbuf_printf(&shape, "%s%s", i == from->field ? "" : i == 1 ? " " : ":", letters[i]);
   const char *fields = spark__finish_text(t, &shape);
   if (!fields) return trn__no_memory(error);
-  format = trn__arena_printf(t->arena, "`[+|-]%s`, `INTERVAL [+|-]'[+|-]%s' %s TO %s`", fields, fields, names[from->field],
-                             names[to->field]);
+  format = trn__arena_printf(t->arena, "`[+|-]%s`, `INTERVAL [+|-]'[+|-]%s' %s TO %s`", fields, fields,
+                             names[from->field], names[to->field]);
   if (!format) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.UNMATCHED_FORMAT_STRING_WITH_NOTICE", position,
-                      "intervalStr", "day-time", "supportedFormat", format, "typeName", type, "input", text, (char *)NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.UNMATCHED_FORMAT_STRING_WITH_NOTICE",
+                      position, "intervalStr", "day-time", "supportedFormat", format, "typeName", type, "input", text,
+                      (char *)NULL);
 }
 
 static trn_status bad_interval(spark_translator *t, const Spark__Connect__TrnInterval *proto, const char *text,
@@ -72,23 +74,26 @@ static trn_status bad_interval(spark_translator *t, const Spark__Connect__TrnInt
   if (proto->n_units == 0) {
     const char *value = trn__arena_printf(t->arena, "'%s'", text);
     if (!value) return trn__no_memory(error);
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_TYPED_LITERAL", position, "valueType", "\"INTERVAL\"", "value",
-                        value, (char *)NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_TYPED_LITERAL", position, "valueType", "\"INTERVAL\"",
+                        "value", value, (char *)NULL);
   }
   for (size_t i = 0; i < proto->n_units; i++)
     if (!find_unit(proto->units[i], strlen(proto->units[i])))
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.INVALID_UNIT", position, "input", text,
-                          "unit", word_of(t, proto->units[i]), (char *)NULL);
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.INVALID_UNIT", position, "input",
+                          text, "unit", word_of(t, proto->units[i]), (char *)NULL);
   if (proto->n_values == 1 && proto->n_units == 2) {
-    const unit *from = find_unit(proto->units[0], strlen(proto->units[0])), *to = find_unit(proto->units[1], strlen(proto->units[1]));
+    const unit *from = find_unit(proto->units[0], strlen(proto->units[0])),
+               *to = find_unit(proto->units[1], strlen(proto->units[1]));
     if (from->months == to->months && from->field < to->field) return bad_fields(t, text, from, to, position, error);
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.UNSUPPORTED_FROM_TO_EXPRESSION", position, "from",
-                        word_of(t, proto->units[0]), "to", word_of(t, proto->units[1]), "input", text, (char *)NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_INTERVAL_FORMAT.UNSUPPORTED_FROM_TO_EXPRESSION",
+                        position, "from", word_of(t, proto->units[0]), "to", word_of(t, proto->units[1]), "input", text,
+                        (char *)NULL);
   }
   trn_i128 value;
   int precision, scale;
   if (spark__parse_decimal(text, strlen(text), &value, &precision, &scale) && scale == 0)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INTERVAL_ARITHMETIC_OVERFLOW.WITHOUT_SUGGESTION", position, (char *)NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INTERVAL_ARITHMETIC_OVERFLOW.WITHOUT_SUGGESTION", position,
+                        (char *)NULL);
   return spark__error(t, error, TRN_INVALID_ARGUMENT, "_LEGACY_ERROR_TEMP_0026", position, "value", text, (char *)NULL);
 }
 
@@ -97,7 +102,8 @@ static trn_status mixed_units(spark_translator *t, trn_position position, trn_er
   if (t->sql && position.start >= 0 && position.stop >= position.start && (size_t)position.stop < t->sql_size)
     text = trn__arena_str(t->arena, t->sql + position.start, (size_t)(position.stop - position.start) + 1);
   if (!text) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "_LEGACY_ERROR_TEMP_0029", position, "literal", text, (char *)NULL);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "_LEGACY_ERROR_TEMP_0029", position, "literal", text,
+                      (char *)NULL);
 }
 
 /* "[+-]digits[.digits]" times the unit; fractions only of seconds. */
@@ -116,12 +122,16 @@ static bool add_part(sum *total, const char *text, size_t size, const unit *of) 
   bool any = total->has_months || total->has_micros;
   if (!any || of->field < total->first) total->first = of->field;
   if (!any || of->field > total->last) total->last = of->field;
-  if (of->months) total->months = (int64_t)value, total->has_months = true;
-  else total->micros = (int64_t)value, total->has_micros = true;
+  if (of->months)
+    total->months = (int64_t)value, total->has_months = true;
+  else
+    total->micros = (int64_t)value, total->has_micros = true;
   return !(total->has_months && total->has_micros);
 }
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static bool is_space(char c) {
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
 
 /* '1 day -2 hours', perhaps with the word INTERVAL before. */
 static bool add_text(sum *total, const char *text) {
@@ -165,7 +175,8 @@ static bool add_fields(sum *total, const char *text, const unit *from, const uni
   for (uint8_t field = from->field; field <= to->field; field++) {
     const unit *of = NULL;
     for (size_t i = 0; i < sizeof units / sizeof units[0] && !of; i++)
-      if (units[i].months == from->months && units[i].field == field && strcmp(units[i].name, "week") != 0) of = &units[i];
+      if (units[i].months == from->months && units[i].field == field && strcmp(units[i].name, "week") != 0)
+        of = &units[i];
     const char *first = p;
     while (*p >= '0' && *p <= '9') p++;
     if (p == first) return false;
@@ -200,8 +211,8 @@ static const char *text_of(spark_translator *t, const spark_value *value) {
   return trn__type_is_numeric(expr->type) ? spark__literal_name(t, expr) : NULL;
 }
 
-static bool add_all(spark_translator *t, const Spark__Connect__TrnInterval *proto, const spark_value *values, size_t count,
-                    sum *total, const char **bad) {
+static bool add_all(spark_translator *t, const Spark__Connect__TrnInterval *proto, const spark_value *values,
+                    size_t count, sum *total, const char **bad) {
   for (size_t i = 0; i < count; i++) {
     const char *text = text_of(t, &values[i]);
     *bad = text ? text : values[i].name;
@@ -228,7 +239,8 @@ trn_status spark__interval(spark_translator *t, const Spark__Connect__TrnInterva
                            size_t value_count, trn_position position, spark_value *out, trn_error **error) {
   sum total = {0};
   const char *bad = "";
-  bool fits = interval->n_units == 0 || interval->n_units == value_count || (value_count == 1 && interval->n_units == 2);
+  bool fits =
+      interval->n_units == 0 || interval->n_units == value_count || (value_count == 1 && interval->n_units == 2);
   if (!fits || !add_all(t, interval, values, value_count, &total, &bad)) {
     if (total.has_months && total.has_micros) return mixed_units(t, position, error);
     return bad_interval(t, interval, bad, position, error);
@@ -238,8 +250,9 @@ trn_status spark__interval(spark_translator *t, const Spark__Connect__TrnInterva
     if (value == INT64_MIN) return bad_interval(t, interval, bad, position, error);
     value = -value;
   }
-  trn_type *type = trn__arena_copy(
-      t->arena, trn__type(total.has_months ? TRN_TYPE_INTERVAL_YEAR_MONTH : TRN_TYPE_INTERVAL_DAY_TIME), sizeof(trn_type));
+  trn_type *type =
+      trn__arena_copy(t->arena, trn__type(total.has_months ? TRN_TYPE_INTERVAL_YEAR_MONTH : TRN_TYPE_INTERVAL_DAY_TIME),
+                      sizeof(trn_type));
   trn_expr *expr = NULL;
   if (type) {
     type->precision = total.first;

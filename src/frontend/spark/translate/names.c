@@ -3,11 +3,14 @@
 #include <math.h>
 #include <stdio.h>
 
-trn_status spark__out_of_memory(trn_error **error) { return trn__no_memory(error); }
+trn_status spark__out_of_memory(trn_error **error) {
+  return trn__no_memory(error);
+}
 
 const char *spark__finish_text(spark_translator *t, trn_strbuf *text) {
   const char *copy = NULL;
-  if (!text->failed) copy = text->data ? trn__arena_str(t->arena, text->data, text->size) : trn__arena_strdup(t->arena, "");
+  if (!text->failed)
+    copy = text->data ? trn__arena_str(t->arena, text->data, text->size) : trn__arena_strdup(t->arena, "");
   trn__strbuf_finish(text);
   return copy;
 }
@@ -43,18 +46,26 @@ static void java_number(trn_strbuf *out, double value, bool single) {
     }
     for (int i = 0; i <= exponent; i++) trn__strbuf_putc(out, i < count ? digits[i] : '0');
     trn__strbuf_putc(out, '.');
-    if (count > exponent + 1) trn__strbuf_add(out, digits + exponent + 1, (size_t)(count - exponent - 1));
-    else trn__strbuf_putc(out, '0');
+    if (count > exponent + 1)
+      trn__strbuf_add(out, digits + exponent + 1, (size_t)(count - exponent - 1));
+    else
+      trn__strbuf_putc(out, '0');
     return;
   }
   trn__strbuf_putc(out, digits[0]);
   trn__strbuf_putc(out, '.');
-  if (count > 1) trn__strbuf_add(out, digits + 1, (size_t)(count - 1));
-  else trn__strbuf_putc(out, '0');
+  if (count > 1)
+    trn__strbuf_add(out, digits + 1, (size_t)(count - 1));
+  else
+    trn__strbuf_putc(out, '0');
   trn__strbuf_printf(out, "E%d", exponent);
 }
-void spark__double_text(trn_strbuf *out, double value) { java_number(out, value, false); }
-void spark__float_text(trn_strbuf *out, float value) { java_number(out, (double)value, true); }
+void spark__double_text(trn_strbuf *out, double value) {
+  java_number(out, value, false);
+}
+void spark__float_text(trn_strbuf *out, float value) {
+  java_number(out, (double)value, true);
+}
 
 void spark__decimal_text(trn_strbuf *out, trn_i128 unscaled, int scale) {
   char digits[48];
@@ -128,7 +139,8 @@ static void put_day_time(trn_strbuf *out, int64_t micros, const trn_type *type) 
   static const char *const names[] = {"DAY", "HOUR", "MINUTE", "SECOND"};
   static const uint64_t sizes[] = {UINT64_C(86400000000), UINT64_C(3600000000), UINT64_C(60000000), UINT64_C(1000000)};
   uint64_t rest = micros < 0 ? -(uint64_t)micros : (uint64_t)micros;
-  int start = type->precision <= 3 ? type->precision : 3, end = type->scale >= start && type->scale <= 3 ? type->scale : 3;
+  int start = type->precision <= 3 ? type->precision : 3,
+      end = type->scale >= start && type->scale <= 3 ? type->scale : 3;
   trn__strbuf_printf(out, "INTERVAL '%s", micros < 0 ? "-" : "");
   for (int i = start; i <= end; i++) {
     const char *before = i == start ? "" : i == 1 ? " " : ":";
@@ -149,8 +161,11 @@ static void put_calendar(trn_strbuf *out, const trn_literal *literal) {
   struct {
     int64_t value;
     const char *unit;
-  } parts[] = {{months / 12, "years"},      {months % 12, "months"},           {days, "days"},
-               {micros / hour, "hours"},    {micros % hour / minute, "minutes"}};
+  } parts[] = {{months / 12, "years"},
+               {months % 12, "months"},
+               {days, "days"},
+               {micros / hour, "hours"},
+               {micros % hour / minute, "minutes"}};
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
     if (!parts[i].value) continue;
     trn__strbuf_printf(out, "%s%lld %s", any ? " " : "", (long long)parts[i].value, parts[i].unit);
@@ -158,7 +173,8 @@ static void put_calendar(trn_strbuf *out, const trn_literal *literal) {
   }
   int64_t rest = micros % minute;
   if (rest || !any) {
-    trn__strbuf_printf(out, "%s%s%lld", any ? " " : "", rest < 0 ? "-" : "", (long long)((rest < 0 ? -rest : rest) / 1000000));
+    trn__strbuf_printf(out, "%s%s%lld", any ? " " : "", rest < 0 ? "-" : "",
+                       (long long)((rest < 0 ? -rest : rest) / 1000000));
     put_fraction(out, (rest < 0 ? -rest : rest) % 1000000);
     trn__strbuf_puts(out, " seconds");
   }
@@ -174,7 +190,8 @@ static void put_nested(trn_strbuf *out, const trn_expr *expr, unsigned depth) {
   trn__strbuf_puts(out, type->id == TRN_TYPE_ARRAY ? "ARRAY(" : type->id == TRN_TYPE_MAP ? "MAP(" : "NAMED_STRUCT(");
   for (uint32_t i = 0; i < literal->value.nested.count; i++) {
     if (i) trn__strbuf_puts(out, ", ");
-    if (type->id == TRN_TYPE_STRUCT) trn__strbuf_printf(out, "'%s', ", i < type->field_count ? type->fields[i].name : "");
+    if (type->id == TRN_TYPE_STRUCT)
+      trn__strbuf_printf(out, "'%s', ", i < type->field_count ? type->fields[i].name : "");
     const trn_expr *item = literal->value.nested.items[i];
     bool quoted = spark__is_literal(item) && item->type->id == TRN_TYPE_STRING;
     if (quoted) trn__strbuf_putc(out, '\'');
@@ -251,9 +268,12 @@ static void put_template(trn_strbuf *out, const char *display, const spark_call 
       continue;
     }
     p++;
-    if (*p == '*') put_arguments(out, call, 0);
-    else if (*p == '-') put_arguments(out, call, 1);
-    else if (*p >= '1' && *p <= '9' && (size_t)(*p - '1') < call->arg_count) trn__strbuf_puts(out, call->args[*p - '1'].name);
+    if (*p == '*')
+      put_arguments(out, call, 0);
+    else if (*p == '-')
+      put_arguments(out, call, 1);
+    else if (*p >= '1' && *p <= '9' && (size_t)(*p - '1') < call->arg_count)
+      trn__strbuf_puts(out, call->args[*p - '1'].name);
   }
 }
 
@@ -296,7 +316,8 @@ const char *spark__quoted_type(spark_translator *t, const trn_type *type) {
   return spark__finish_text(t, &text);
 }
 
-const char *spark__quoted_types(spark_translator *t, const spark_value *values, const trn_expr *const *args, size_t count) {
+const char *spark__quoted_types(spark_translator *t, const spark_value *values, const trn_expr *const *args,
+                                size_t count) {
   trn_strbuf text = {0};
   size_t shown = 0;
   trn__strbuf_putc(&text, '(');
@@ -316,8 +337,13 @@ const char *spark__quoted_types(spark_translator *t, const spark_value *values, 
 #define PARAMS_MAX 12
 static trn_status fail(spark_translator *t, trn_error **error, trn_status status, const char *condition,
                        trn_position position, trn_error_param *params, size_t count) {
-  trn_error_spec spec = {.struct_size = sizeof spec, .status = status, .condition = condition, .params = params,
-                         .param_count = count, .position = position, .has_position = t->sql && position.start >= 0};
+  trn_error_spec spec = {.struct_size = sizeof spec,
+                         .status = status,
+                         .condition = condition,
+                         .params = params,
+                         .param_count = count,
+                         .position = position,
+                         .has_position = t->sql && position.start >= 0};
   if (error) *error = trn_error_create(&spec);
   return status;
 }
@@ -356,16 +382,17 @@ trn_status spark__mismatch(spark_builder *b, const char *condition, ...) {
 }
 
 trn_status spark__unexpected_input(spark_builder *b, size_t index, const char *required, const trn_type *given) {
-  static const char *const ordinals[] = {"first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth",
-                                         "ninth", "tenth"};
+  static const char *const ordinals[] = {"first", "second",  "third",  "fourth", "fifth",
+                                         "sixth", "seventh", "eighth", "ninth",  "tenth"};
   char number[32];
   snprintf(number, sizeof number, "%zuth", index + 1);
   const char *type = spark__quoted_type(b->t, given);
-  const char *input = trn__arena_printf(b->t->arena, "\"%s\"", index < b->call->arg_count ? b->call->args[index].name : "");
+  const char *input =
+      trn__arena_printf(b->t->arena, "\"%s\"", index < b->call->arg_count ? b->call->args[index].name : "");
   if (!type || !input) return trn__no_memory(b->error);
   return spark__mismatch(b, "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE", "paramIndex",
-                         index < sizeof ordinals / sizeof ordinals[0] ? ordinals[index] : number, "requiredType", required,
-                         "inputSql", input, "inputType", type, (char *)NULL);
+                         index < sizeof ordinals / sizeof ordinals[0] ? ordinals[index] : number, "requiredType",
+                         required, "inputSql", input, "inputType", type, (char *)NULL);
 }
 
 trn_status spark__not_supported(spark_builder *b, const char *what) {

@@ -71,7 +71,9 @@ void spark__civil_from_days(int64_t days, int64_t *year, unsigned *month, unsign
   *year = (int64_t)years + era * 400 + (*month <= 2);
 }
 
-static bool is_leap(int64_t year) { return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0; }
+static bool is_leap(int64_t year) {
+  return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+}
 static bool civil_is_valid(int64_t year, int64_t month, int64_t day) {
   static const uint8_t lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
   if (month < 1 || month > 12 || day < 1) return false;
@@ -197,7 +199,8 @@ bool spark__parse_timestamp(const char *text, size_t size, int64_t *micros, int6
 }
 
 bool spark__zone_is_utc(const char *zone) {
-  static const char *const names[] = {"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "UCT", "Etc/UCT", "Zulu", "Etc/Zulu"};
+  static const char *const names[] = {"UTC",    "Etc/UTC", "Z",       "GMT",  "Etc/GMT",
+                                      "+00:00", "UCT",     "Etc/UCT", "Zulu", "Etc/Zulu"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (!strcmp(zone, names[i])) return true;
   return false;

@@ -7,7 +7,8 @@ static trn_status bad(trn_error **error, const char *what) {
   return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The schema is not valid: %s", what);
 }
 
-static trn_status from_json(trn_arena *arena, const cJSON *json, unsigned depth, const trn_type **out, trn_error **error);
+static trn_status from_json(trn_arena *arena, const cJSON *json, unsigned depth, const trn_type **out,
+                            trn_error **error);
 
 static const char *string_of(const cJSON *object, const char *key) {
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
@@ -29,7 +30,8 @@ static trn_status metadata_of(trn_arena *arena, const cJSON *field, const char *
   return *out ? TRN_OK : trn__no_memory(error);
 }
 
-static trn_status struct_from(trn_arena *arena, const cJSON *json, unsigned depth, const trn_type **out, trn_error **error) {
+static trn_status struct_from(trn_arena *arena, const cJSON *json, unsigned depth, const trn_type **out,
+                              trn_error **error) {
   const cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "fields"), *item;
   if (!cJSON_IsArray(list)) return bad(error, "a struct without fields");
   size_t count = (size_t)cJSON_GetArraySize(list), i = 0;
@@ -38,7 +40,8 @@ static trn_status struct_from(trn_arena *arena, const cJSON *json, unsigned dept
   cJSON_ArrayForEach(item, list) {
     const char *name = string_of(item, "name");
     if (!name) return bad(error, "a field without a name");
-    trn_status status = from_json(arena, cJSON_GetObjectItemCaseSensitive(item, "type"), depth + 1, &fields[i].type, error);
+    trn_status status =
+        from_json(arena, cJSON_GetObjectItemCaseSensitive(item, "type"), depth + 1, &fields[i].type, error);
     if (!status) status = metadata_of(arena, item, &fields[i].metadata, error);
     if (status) return status;
     fields[i].name = trn__arena_strdup(arena, name);
@@ -49,7 +52,8 @@ static trn_status struct_from(trn_arena *arena, const cJSON *json, unsigned dept
   return *out ? TRN_OK : trn__no_memory(error);
 }
 
-static trn_status object_from(trn_arena *arena, const cJSON *json, unsigned depth, const trn_type **out, trn_error **error) {
+static trn_status object_from(trn_arena *arena, const cJSON *json, unsigned depth, const trn_type **out,
+                              trn_error **error) {
   const char *kind = string_of(json, "type");
   const trn_type *first = NULL, *second = NULL;
   trn_status status;
@@ -63,7 +67,8 @@ static trn_status object_from(trn_arena *arena, const cJSON *json, unsigned dept
   }
   if (!strcmp(kind, "map")) {
     status = from_json(arena, cJSON_GetObjectItemCaseSensitive(json, "keyType"), depth + 1, &first, error);
-    if (!status) status = from_json(arena, cJSON_GetObjectItemCaseSensitive(json, "valueType"), depth + 1, &second, error);
+    if (!status)
+      status = from_json(arena, cJSON_GetObjectItemCaseSensitive(json, "valueType"), depth + 1, &second, error);
     if (status) return status;
     *out = trn__type_map(arena, first, second, flag_of(json, "valueContainsNull"));
     return *out ? TRN_OK : trn__no_memory(error);
@@ -71,7 +76,8 @@ static trn_status object_from(trn_arena *arena, const cJSON *json, unsigned dept
   return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "The type %s is not supported yet", kind);
 }
 
-static trn_status from_json(trn_arena *arena, const cJSON *json, unsigned depth, const trn_type **out, trn_error **error) {
+static trn_status from_json(trn_arena *arena, const cJSON *json, unsigned depth, const trn_type **out,
+                            trn_error **error) {
   if (depth > TRN_TYPE_DEPTH_MAX)
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "A type is nested deeper than TRN_TYPE_DEPTH_MAX (%d)",
                          TRN_TYPE_DEPTH_MAX);
@@ -86,7 +92,8 @@ static trn_status from_json(trn_arena *arena, const cJSON *json, unsigned depth,
   return status ? status : spark__type_from_proto(arena, parsed, out, error);
 }
 
-trn_status spark__schema_from_text(trn_arena *arena, const char *text, size_t size, const trn_type **out, trn_error **error) {
+trn_status spark__schema_from_text(trn_arena *arena, const char *text, size_t size, const trn_type **out,
+                                   trn_error **error) {
   size_t at = 0;
   *out = NULL;
   if (size > TRN_SQL_BYTES_MAX)

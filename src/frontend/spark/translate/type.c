@@ -3,8 +3,12 @@
 #include "frontend/spark/translate/values.h"
 #include <stdio.h>
 
-bool spark__is_string(const trn_type *type) { return type->id == TRN_TYPE_STRING; }
-bool spark__is_float(const trn_type *type) { return type->id == TRN_TYPE_FLOAT32 || type->id == TRN_TYPE_FLOAT64; }
+bool spark__is_string(const trn_type *type) {
+  return type->id == TRN_TYPE_STRING;
+}
+bool spark__is_float(const trn_type *type) {
+  return type->id == TRN_TYPE_FLOAT32 || type->id == TRN_TYPE_FLOAT64;
+}
 bool spark__is_interval(const trn_type *type) {
   return type->id == TRN_TYPE_INTERVAL_YEAR_MONTH || type->id == TRN_TYPE_INTERVAL_DAY_TIME;
 }
@@ -22,7 +26,9 @@ static bool orderable(const trn_type *type, unsigned depth) {
     if (!orderable(type->fields[i].type, depth + 1)) return false;
   return true;
 }
-bool spark__is_orderable(const trn_type *type) { return orderable(type, 0); }
+bool spark__is_orderable(const trn_type *type) {
+  return orderable(type, 0);
+}
 
 static unsigned depth_of(const trn_type *type, unsigned depth) {
   unsigned deepest = depth;
@@ -33,7 +39,9 @@ static unsigned depth_of(const trn_type *type, unsigned depth) {
   }
   return deepest;
 }
-unsigned spark__type_depth(const trn_type *type) { return depth_of(type, 1); }
+unsigned spark__type_depth(const trn_type *type) {
+  return depth_of(type, 1);
+}
 
 /* ---- text ---- */
 static const char *const year_month_fields[] = {"year", "month"};
@@ -142,8 +150,12 @@ static void put_type(trn_strbuf *out, const trn_type *type, bool upper, unsigned
   }
 }
 
-void spark__type_sql(trn_strbuf *out, const trn_type *type) { put_type(out, type, true, 0); }
-void spark__type_simple(trn_strbuf *out, const trn_type *type) { put_type(out, type, false, 0); }
+void spark__type_sql(trn_strbuf *out, const trn_type *type) {
+  put_type(out, type, true, 0);
+}
+void spark__type_simple(trn_strbuf *out, const trn_type *type) {
+  put_type(out, type, false, 0);
+}
 
 /* ---- from protobuf ---- */
 static trn_status bad_type(trn_error **error, const char *what) {
@@ -153,8 +165,8 @@ static trn_status ranged(trn_error **error, const char *what) {
   return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The type %s is out of its bounds", what);
 }
 
-static trn_status from_proto(trn_arena *arena, const Spark__Connect__DataType *proto, unsigned depth, const trn_type **out,
-                             trn_error **error);
+static trn_status from_proto(trn_arena *arena, const Spark__Connect__DataType *proto, unsigned depth,
+                             const trn_type **out, trn_error **error);
 
 static trn_type *variant_of(trn_arena *arena, trn_type_id id) {
   trn_type *type = trn__arena_copy(arena, trn__type(id), sizeof(trn_type));
@@ -168,7 +180,10 @@ static trn_status decimal_from(trn_arena *arena, const Spark__Connect__DataType_
     char actual[16];
     snprintf(actual, sizeof actual, "%d", precision);
     trn_error_param params[] = {{"precision", actual}, {"maxPrecision", "38"}};
-    trn_error_spec spec = {.struct_size = sizeof spec, .status = TRN_INVALID_ARGUMENT, .params = params, .param_count = 2,
+    trn_error_spec spec = {.struct_size = sizeof spec,
+                           .status = TRN_INVALID_ARGUMENT,
+                           .params = params,
+                           .param_count = 2,
                            .condition = "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION"};
     if (error) *error = trn_error_create(&spec);
     return TRN_INVALID_ARGUMENT;
@@ -221,8 +236,8 @@ static trn_status struct_from(trn_arena *arena, const Spark__Connect__DataType__
   return *out ? TRN_OK : trn__no_memory(error);
 }
 
-static trn_status nested_from(trn_arena *arena, const Spark__Connect__DataType *proto, unsigned depth, const trn_type **out,
-                              trn_error **error) {
+static trn_status nested_from(trn_arena *arena, const Spark__Connect__DataType *proto, unsigned depth,
+                              const trn_type **out, trn_error **error) {
   const trn_type *first = NULL, *second = NULL;
   trn_status status;
   if (proto->kind_case == SPARK__CONNECT__DATA_TYPE__KIND_ARRAY) {
@@ -269,7 +284,8 @@ static trn_status sized_from(trn_arena *arena, const Spark__Connect__DataType *p
                              trn_error **error) {
   switch (proto->kind_case) {
   case SPARK__CONNECT__DATA_TYPE__KIND_DECIMAL: return decimal_from(arena, proto->decimal, out, error);
-  case SPARK__CONNECT__DATA_TYPE__KIND_CHAR: return sized_string(arena, proto->char_->length, TRN_STRING_CHAR, out, error);
+  case SPARK__CONNECT__DATA_TYPE__KIND_CHAR:
+    return sized_string(arena, proto->char_->length, TRN_STRING_CHAR, out, error);
   case SPARK__CONNECT__DATA_TYPE__KIND_VAR_CHAR:
     return sized_string(arena, proto->var_char->length, TRN_STRING_VARCHAR, out, error);
   case SPARK__CONNECT__DATA_TYPE__KIND_STRING:
@@ -281,13 +297,19 @@ static trn_status sized_from(trn_arena *arena, const Spark__Connect__DataType *p
     const Spark__Connect__DataType__YearMonthInterval *i = proto->year_month_interval;
     int32_t start = i->_start_field_case ? i->start_field : 0;
     return fields_from(arena, TRN_TYPE_INTERVAL_YEAR_MONTH, start,
-                       i->_end_field_case ? i->end_field : i->_start_field_case ? start : 1, out, error);
+                       i->_end_field_case     ? i->end_field
+                       : i->_start_field_case ? start
+                                              : 1,
+                       out, error);
   }
   case SPARK__CONNECT__DATA_TYPE__KIND_DAY_TIME_INTERVAL: {
     const Spark__Connect__DataType__DayTimeInterval *i = proto->day_time_interval;
     int32_t start = i->_start_field_case ? i->start_field : 0;
     return fields_from(arena, TRN_TYPE_INTERVAL_DAY_TIME, start,
-                       i->_end_field_case ? i->end_field : i->_start_field_case ? start : 3, out, error);
+                       i->_end_field_case     ? i->end_field
+                       : i->_start_field_case ? start
+                                              : 3,
+                       out, error);
   }
   default: { /* TIME */
     int32_t precision = proto->time->_precision_case ? proto->time->precision : 6;
@@ -301,8 +323,8 @@ static trn_status sized_from(trn_arena *arena, const Spark__Connect__DataType *p
   }
 }
 
-static trn_status from_proto(trn_arena *arena, const Spark__Connect__DataType *proto, unsigned depth, const trn_type **out,
-                             trn_error **error) {
+static trn_status from_proto(trn_arena *arena, const Spark__Connect__DataType *proto, unsigned depth,
+                             const trn_type **out, trn_error **error) {
   if (!proto || proto->kind_case == SPARK__CONNECT__DATA_TYPE__KIND__NOT_SET)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A data type is not set");
   if (depth > TRN_TYPE_DEPTH_MAX)

@@ -2,13 +2,13 @@
 #include "frontend/spark/translate/values.h"
 
 /* Makes the member message of the oneof and names it. */
-#define MEMBER(member, Type, type_name, KIND)                                                                                 \
-  do {                                                                                                                        \
-    Spark__Connect__DataType__##Type *m = TRN_NEW(arena, Spark__Connect__DataType__##Type);                                   \
-    if (!m) return NULL;                                                                                                      \
-    spark__connect__data_type__##type_name##__init(m);                                                                        \
-    out->member = m;                                                                                                          \
-    out->kind_case = SPARK__CONNECT__DATA_TYPE__KIND_##KIND;                                                                  \
+#define MEMBER(member, Type, type_name, KIND)                                                                          \
+  do {                                                                                                                 \
+    Spark__Connect__DataType__##Type *m = TRN_NEW(arena, Spark__Connect__DataType__##Type);                            \
+    if (!m) return NULL;                                                                                               \
+    spark__connect__data_type__##type_name##__init(m);                                                                 \
+    out->member = m;                                                                                                   \
+    out->kind_case = SPARK__CONNECT__DATA_TYPE__KIND_##KIND;                                                           \
   } while (0)
 
 static Spark__Connect__DataType *to_proto(trn_arena *arena, const trn_type *type, unsigned depth);
@@ -55,7 +55,8 @@ static Spark__Connect__DataType *string_to(trn_arena *arena, Spark__Connect__Dat
 static Spark__Connect__DataType *interval_to(trn_arena *arena, Spark__Connect__DataType *out, const trn_type *type) {
   if (type->id == TRN_TYPE_INTERVAL_YEAR_MONTH) {
     MEMBER(year_month_interval, YearMonthInterval, year_month_interval, YEAR_MONTH_INTERVAL);
-    out->year_month_interval->_start_field_case = SPARK__CONNECT__DATA_TYPE__YEAR_MONTH_INTERVAL___START_FIELD_START_FIELD;
+    out->year_month_interval->_start_field_case =
+        SPARK__CONNECT__DATA_TYPE__YEAR_MONTH_INTERVAL___START_FIELD_START_FIELD;
     out->year_month_interval->start_field = type->precision;
     out->year_month_interval->_end_field_case = SPARK__CONNECT__DATA_TYPE__YEAR_MONTH_INTERVAL___END_FIELD_END_FIELD;
     out->year_month_interval->end_field = type->scale;
@@ -101,7 +102,9 @@ static Spark__Connect__DataType *scalar_to(trn_arena *arena, Spark__Connect__Dat
   case TRN_TYPE_DATE: MEMBER(date, Date, date, DATE); break;
   case TRN_TYPE_TIMESTAMP: MEMBER(timestamp, Timestamp, timestamp, TIMESTAMP); break;
   case TRN_TYPE_TIMESTAMP_NTZ: MEMBER(timestamp_ntz, TimestampNTZ, timestamp_ntz, TIMESTAMP_NTZ); break;
-  case TRN_TYPE_INTERVAL_CALENDAR: MEMBER(calendar_interval, CalendarInterval, calendar_interval, CALENDAR_INTERVAL); break;
+  case TRN_TYPE_INTERVAL_CALENDAR:
+    MEMBER(calendar_interval, CalendarInterval, calendar_interval, CALENDAR_INTERVAL);
+    break;
   case TRN_TYPE_TIME:
     MEMBER(time, Time, time, TIME);
     out->time->_precision_case = SPARK__CONNECT__DATA_TYPE__TIME___PRECISION_PRECISION;
@@ -134,7 +137,9 @@ static Spark__Connect__DataType *to_proto(trn_arena *arena, const trn_type *type
   }
 }
 
-Spark__Connect__DataType *spark__type_to_proto(trn_arena *arena, const trn_type *type) { return to_proto(arena, type, 1); }
+Spark__Connect__DataType *spark__type_to_proto(trn_arena *arena, const trn_type *type) {
+  return to_proto(arena, type, 1);
+}
 
 Spark__Connect__DataType *spark__schema_to_proto(trn_arena *arena, const trn_field *fields, size_t count) {
   Spark__Connect__DataType *out = TRN_NEW(arena, Spark__Connect__DataType);

@@ -1,5 +1,6 @@
 /* The value half of the translator, inside: what call.c, functions_*.c, coerce.c, cast.c, literal.c, names.c and type.c
- * share. Expressions are built in t->arena; every function here may fail for want of memory only, unless it says more. */
+ * share. Expressions are built in t->arena; every function here may fail for want of memory only, unless it says more.
+ */
 #ifndef TRN_FRONTEND_SPARK_VALUES_H
 #define TRN_FRONTEND_SPARK_VALUES_H
 #include "frontend/spark/translate/translate.h"
@@ -12,17 +13,17 @@ typedef enum spark_function_kind {
   SPARK_FUNCTION_GENERATOR
 } spark_function_kind;
 
-enum { /* spark_function.flags */
-  SPARK_POSITION = 1 << 0,   /* the kernel's last argument is the position in the SQL text */
-  SPARK_ZONE = 1 << 1,       /* the session zone is an argument, before the position */
-  SPARK_NULLABLE = 1 << 2,   /* can be null whatever the arguments are */
-  SPARK_NEVER_NULL = 1 << 3, /* cannot be null whatever the arguments are */
-  SPARK_MODE = 1 << 4,       /* the kernel has the forms _wrap (ANSI off) and none (ANSI; with position) */
-  SPARK_STABLE = 1 << 5,
-  SPARK_VOLATILE = 1 << 6,
-  SPARK_TRY = 1 << 7,        /* a try_ function: errors are nulls */
-  SPARK_NO_NAMES = 1 << 8,   /* an operator only: not a function name that a client may look up */
-  SPARK_LEGACY_NULL = 1 << 9 /* with ANSI off it gives null where it else raises */
+enum {                            /* spark_function.flags */
+       SPARK_POSITION = 1 << 0,   /* the kernel's last argument is the position in the SQL text */
+       SPARK_ZONE = 1 << 1,       /* the session zone is an argument, before the position */
+       SPARK_NULLABLE = 1 << 2,   /* can be null whatever the arguments are */
+       SPARK_NEVER_NULL = 1 << 3, /* cannot be null whatever the arguments are */
+       SPARK_MODE = 1 << 4,       /* the kernel has the forms _wrap (ANSI off) and none (ANSI; with position) */
+       SPARK_STABLE = 1 << 5,
+       SPARK_VOLATILE = 1 << 6,
+       SPARK_TRY = 1 << 7,        /* a try_ function: errors are nulls */
+       SPARK_NO_NAMES = 1 << 8,   /* an operator only: not a function name that a client may look up */
+       SPARK_LEGACY_NULL = 1 << 9 /* with ANSI off it gives null where it else raises */
 };
 
 typedef struct spark_function spark_function;
@@ -41,10 +42,11 @@ typedef trn_status (*spark_build)(spark_builder *b, const trn_expr **out);
 /* One row of the table. `arguments`: one letter per argument, after '|' the optional ones, '+' at the end: the last
  * letter repeats (one or more). Letters, each with its implicit cast:
  *   a any   b binary   B boolean   c all 'c' arguments get their common type   d double   D date   i int   I integral
- *   l bigint   m decimal   n numeric   o orderable   s string   t timestamp   T timestamp or timestamp_ntz   x string or
- *   binary   k array or map   A array   M map   R struct   y year-month interval   Y day-time interval
- * `result`: a letter as above (concrete ones), '1'..'9' the type of that argument, 'c' the common type, 'e' the element of
- * the first; NULL: the builder decides. `run`: "=..." native, "@..." engine, else a kernel; with `build` it is whatever the builder takes. */
+ *   l bigint   m decimal   n numeric   o orderable   s string   t timestamp   T timestamp or timestamp_ntz   x string
+ * or binary   k array or map   A array   M map   R struct   y year-month interval   Y day-time interval `result`: a
+ * letter as above (concrete ones), '1'..'9' the type of that argument, 'c' the common type, 'e' the element of the
+ * first; NULL: the builder decides. `run`: "=..." native, "@..." engine, else a kernel; with `build` it is whatever the
+ * builder takes. */
 struct spark_function {
   const char *name;
   const char *arguments;
@@ -121,18 +123,20 @@ const char *spark__literal_name(spark_translator *t, const trn_expr *literal);
 void spark__double_text(trn_strbuf *out, double value); /* as Java's Double.toString */
 void spark__float_text(trn_strbuf *out, float value);
 void spark__decimal_text(trn_strbuf *out, trn_i128 unscaled, int scale); /* as java.math.BigDecimal.toString */
-const char *spark__finish_text(spark_translator *t, trn_strbuf *text); /* copies into the arena, frees; NULL: no memory */
+const char *spark__finish_text(spark_translator *t,
+                               trn_strbuf *text); /* copies into the arena, frees; NULL: no memory */
 
 /* ---- types (type.c, coerce.c) ---- */
 bool spark__is_string(const trn_type *type);
-bool spark__is_float(const trn_type *type);   /* both float types */
-bool spark__is_interval(const trn_type *type); /* the two ANSI ones */
+bool spark__is_float(const trn_type *type);     /* both float types */
+bool spark__is_interval(const trn_type *type);  /* the two ANSI ones */
 bool spark__is_timestamp(const trn_type *type); /* with or without zone */
 bool spark__is_atomic(const trn_type *type);
 bool spark__is_orderable(const trn_type *type);
 unsigned spark__type_depth(const trn_type *type);
-const trn_type *spark__decimal_for(spark_translator *t, const trn_type *type); /* of an integer type; decimals themselves */
-const trn_type *spark__decimal_bounded(spark_translator *t, int precision, int scale); /* clipped to 38 */
+const trn_type *spark__decimal_for(spark_translator *t,
+                                   const trn_type *type); /* of an integer type; decimals themselves */
+const trn_type *spark__decimal_bounded(spark_translator *t, int precision, int scale);  /* clipped to 38 */
 const trn_type *spark__decimal_adjusted(spark_translator *t, int precision, int scale); /* allowPrecisionLoss */
 const trn_type *spark__day_time(spark_translator *t, int start, int end);
 
