@@ -113,14 +113,21 @@ static uint32_t fold(uint32_t code, bool ignore_case) {
   return ignore_case && code < 0x80 && code >= 'A' && code <= 'Z' ? code + 32 : code;
 }
 
-static trn_status raise_pattern(const fn_call *call, const char *condition, const char *key, fn_text value) {
-  char quoted[260];
-  size_t size = value.size < 256 ? value.size : 256;
+/* The pattern is shown in quotes; so is the character that is wrongly escaped, where there is one. */
+static trn_status raise_pattern(const fn_call *call, fn_text pattern, fn_text escaped) {
+  char quoted[260], character[8] = "'";
+  size_t size = pattern.size < 256 ? pattern.size : 256;
   quoted[0] = '\'';
-  memcpy(quoted + 1, value.data, size);
+  memcpy(quoted + 1, pattern.data, size);
   quoted[size + 1] = '\'';
-  trn_status status = fn__raise(&call->report, condition, NULL);
-  fn__param(&call->report, key, quoted, size + 2);
+  trn_status status = fn__raise(
+      &call->report, escaped.size ? "INVALID_FORMAT.ESC_IN_THE_MIDDLE" : "INVALID_FORMAT.ESC_AT_THE_END", NULL);
+  fn__param(&call->report, "format", quoted, size + 2);
+  if (escaped.size) {
+    memcpy(character + 1, escaped.data, escaped.size);
+    character[escaped.size + 1] = '\'';
+    fn__param(&call->report, "char", character, escaped.size + 2);
+  }
   return status;
 }
 
@@ -133,10 +140,10 @@ static trn_status compile_like(const fn_call *call, fn_text pattern, uint32_t es
     if (code == escape) {
       size_t next;
       at += size;
-      if (at >= pattern.size) return raise_pattern(call, "INVALID_FORMAT.ESC_AT_THE_END", "format", pattern);
+      if (at >= pattern.size) return raise_pattern(call, pattern, (fn_text){"", 0});
       code = fn__char_decode((fn_text){pattern.data + at, pattern.size - at}, &next);
       if (code != '_' && code != '%' && code != escape)
-        return raise_pattern(call, "INVALID_FORMAT.ESC_IN_THE_MIDDLE", "char", (fn_text){pattern.data + at, next});
+        return raise_pattern(call, pattern, (fn_text){pattern.data + at, next});
       size = next;
       steps[(*count)++].code = fold(code, ignore_case);
     } else if (code == '%') {

@@ -4,11 +4,13 @@
  * Values are read and shown here without help from the library. */
 #ifndef TRN_TESTS_FUNCTIONS_HARNESS_H
 #define TRN_TESTS_FUNCTIONS_HARNESS_H
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h> /* needs those above */
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
