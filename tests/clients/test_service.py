@@ -214,7 +214,8 @@ def test_analysis(spark):
     assert spark.range(1).inputFiles() == []
     plan = df._explain_string()
     assert plan.startswith("== Physical Plan ==\n")
-    assert "== Analyzed Logical Plan ==" in df._explain_string("extended")
+    assert df._explain_string("extended").startswith("== Parsed Logical Plan ==\n'WithColumns\n+- 'Range\n")
+    assert spark.createDataFrame([(1,)], ["i"]).isLocal() and not df.isLocal()
 
 
 def test_persist_is_remembered(spark):

@@ -124,12 +124,56 @@ static trn_status put_analyzed(trn_plan *plan, trn_strbuf *out, trn_error **erro
   return TRN_OK;
 }
 
+/* "with_columns" as "WithColumns". */
+static void put_camel(trn_strbuf *out, const char *name) {
+  bool upper = true;
+  for (; *name; name++) {
+    if (*name == '_') {
+      upper = true;
+    } else {
+      trn__strbuf_putc(out, (char)(upper && *name >= 'a' && *name <= 'z' ? *name - 32 : *name));
+      upper = false;
+    }
+  }
+}
+
+enum { PARSED_DEPTH_MAX = 100 };
+
+/* The relations as they came: their kinds, as a tree. */
+static void put_relation_tree(trn_strbuf *out, const ProtobufCMessage *message, unsigned depth) {
+  const ProtobufCMessageDescriptor *descriptor = message->descriptor;
+  bool is_relation = descriptor == &spark__connect__relation__descriptor;
+  if (depth > PARSED_DEPTH_MAX) return;
+  for (unsigned i = 0; i < descriptor->n_fields; i++) {
+    const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+    const char *at = (const char *)message + field->offset;
+    if (field->type != PROTOBUF_C_TYPE_MESSAGE || field->label == PROTOBUF_C_LABEL_REPEATED) continue;
+    bool is_oneof = field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF;
+    if (is_oneof && *(const uint32_t *)((const char *)message + field->quantifier_offset) != field->id) continue;
+    const ProtobufCMessage *child = *(const ProtobufCMessage *const *)at;
+    if (is_relation && is_oneof) {
+      for (unsigned j = 1; j < depth; j++) trn__strbuf_puts(out, "   ");
+      trn__strbuf_puts(out, depth ? "+- '" : "'");
+      put_camel(out, field->name);
+      trn__strbuf_putc(out, '\n');
+      put_relation_tree(out, child, depth);
+    } else if (!is_relation && child && child->descriptor == &spark__connect__relation__descriptor) {
+      put_relation_tree(out, child, depth + 1);
+    }
+  }
+}
+
 trn_status spark__explain(spark_rpc *rpc, const Spark__Connect__Relation *relation, const char *mode, trn_strbuf *out,
                           trn_error **error) {
   trn_plan *plan = NULL;
   bool extended = strcmp(mode, "extended") == 0;
   trn_status status = spark__plan_relation(rpc, relation, &plan, error);
-  if (!status && extended) status = put_analyzed(plan, out, error);
+  if (!status && extended) {
+    trn__strbuf_puts(out, "== Parsed Logical Plan ==\n");
+    put_relation_tree(out, &relation->base, 0);
+    trn__strbuf_putc(out, '\n');
+    status = put_analyzed(plan, out, error);
+  }
   if (!status && (extended || strcmp(mode, "cost") == 0))
     status = put_explain(rpc, plan, "Optimized Logical Plan", TRN_EXPLAIN_OPTIMIZED, out, error);
   if (!status) status = put_explain(rpc, plan, "Physical Plan", TRN_EXPLAIN_PHYSICAL, out, error);
@@ -235,15 +279,25 @@ static trn_status answer_tree(spark_rpc *rpc, const Spark__Connect__AnalyzePlanR
 
 /* ---- properties ---- */
 
+/* Rows that travelled with the plan, whatever names they were given. */
+static bool is_local(const Spark__Connect__Relation *relation) {
+  for (size_t depth = 0; relation && depth < TRN_WIRE_DEPTH_MAX; depth++) {
+    if (relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_LOCAL_RELATION) return true;
+    if (relation->rel_type_case != SPARK__CONNECT__RELATION__REL_TYPE_TO_DF) return false;
+    relation = relation->to_df->input;
+  }
+  return false;
+}
+
 static trn_status answer_is_local(spark_rpc *rpc, const Spark__Connect__AnalyzePlanRequest__IsLocal *request,
                                   analyze_response *response, trn_error **error) {
   RESULT(Spark__Connect__AnalyzePlanResponse__IsLocal, spark__connect__analyze_plan_response__is_local__init, is_local,
          IS_LOCAL);
   trn_plan *plan = NULL;
   trn_status status = translate(rpc, request->plan, &plan, error);
-  if (status) return status;
-  result.is_local = plan->root->kind == TRN_REL_LOCAL || plan->root->kind == TRN_REL_VALUES;
   trn_plan_unref(plan);
+  if (status) return status;
+  result.is_local = is_local(request->plan->root);
   return reply(rpc, response, error);
 }
 
