@@ -135,6 +135,9 @@ static void types_and_nullability_are_right(void **state) {
       {"select col from explode(array(1, 2))", "col int!"},
       {"select explode(arr), a from t", "col int, a int"},
       {"select k, v from t lateral view outer explode(m) x as k, v", "k string, v int"},
+      {"select lag(d, 2) over (order by a), cume_dist() over (order by a) from u",
+       "lag(d, 2, NULL) OVER (ORDER BY a ASC NULLS FIRST ROWS BETWEEN -2 FOLLOWING AND -2 FOLLOWING) bigint, "
+       "cume_dist() OVER (ORDER BY a ASC NULLS FIRST RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) double!"},
       {"select row_number() over (order by a) as n from u", "n int!"},
   };
   CHECK_ALL(cases);
@@ -186,6 +189,17 @@ static void wrong_queries_fail_as_in_spark(void **state) {
        "!UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE colName=`m` dataType=\"MAP<STRING, INT>\""},
       {"select a from t order by m desc", "!DATATYPE_MISMATCH.INVALID_ORDERING_TYPE sqlExpr=\"m DESC NULLS LAST\" "
                                           "functionName=`sortorder` dataType=\"MAP<STRING, INT>\""},
+      {"select sum(rank() over (order by a)) from u", "!_LEGACY_ERROR_TEMP_1031"},
+      {"select count(*) from u group by rank() over (order by a)",
+       "!WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE clauseName=GROUP BY"},
+      {"select rank() from u", "!WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE funcName=\"RANK()\""},
+      {"select 1 + row_number() from u", "!WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE funcName=\"row_number()\""},
+      {"select row_number() over (partition by a) from u",
+       "!WINDOW_FUNCTION_FRAME_NOT_ORDERED wf_name=row_number() wf_expr=row_number()"},
+      {"select a from u qualify a = 1", "!QUALIFY_REQUIRES_WINDOW_FUNCTION"},
+      {"select sum(d) over (order by a range between interval 1 day preceding and current row) from u",
+       "!DATATYPE_MISMATCH.RANGE_FRAME_INVALID_TYPE sqlExpr=\"window\" orderSpecType=\"INT\" "
+       "valueBoundaryType=\"INTERVAL DAY\""},
       {"select :p", "!UNBOUND_SQL_PARAMETER name=p"},
   };
   CHECK_ALL(cases);

@@ -17,6 +17,9 @@ trn_status spark__aggregation_keys(spark_translator *t, spark_aggregation *aggre
       if (!text) return trn__no_memory(error);
       return spark__error(t, error, TRN_INVALID_ARGUMENT, "GROUP_BY_AGGREGATE", key->position, "sqlExpr", text, NULL);
     }
+    if (spark__expr_contains(key, TRN_EXPR_WINDOW))
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE", key->position,
+                          "clauseName", "GROUP BY", NULL);
     names[i] = keys[i].name ? keys[i].name : "";
     aggregation->keys[i] = key;
     /* A column keeps its id, unless grouping sets make another column of it or it is a key already. */
@@ -43,6 +46,9 @@ bool spark__aggregation_has_key(const spark_aggregation *aggregation, const trn_
 
 static trn_status lift_call(spark_translator *t, spark_aggregation *aggregation, const trn_expr *expr,
                             const trn_expr **out, trn_error **error) {
+  for (uint32_t i = 0; i < expr->arg_count; i++)
+    if (spark__expr_contains(expr->args[i], TRN_EXPR_WINDOW))
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "_LEGACY_ERROR_TEMP_1031", expr->position, NULL);
   for (uint32_t i = 0; i < expr->arg_count; i++)
     if (spark__expr_contains(expr->args[i], TRN_EXPR_AGGREGATE))
       return spark__error(t, error, TRN_INVALID_ARGUMENT, "NESTED_AGGREGATE_FUNCTION", expr->position, NULL);

@@ -174,6 +174,8 @@ static trn_status call_with(spark_translator *t, const call_spec *spec, const sp
   if (status == TRN_OK && spec->modifiers) status = modifiers_of(t, spec->modifiers, &call, error);
   if (aggregate) context->in_aggregate--;
   if (status != TRN_OK) return status;
+  for (size_t i = 0; i < count; i++)
+    if (values[i].is_window_function) return spark__needs_over(t, &values[i], error);
   call.args = values;
   call.arg_count = count;
   *out = (spark_value){0};

@@ -262,6 +262,13 @@ static trn_status bound_value(spark_translator *t, const expression *e, const tr
                         shown, NULL);
   }
   const trn_expr *literal = value.expr;
+  if (order_type && trn__type_is_numeric(order_type) && !trn__type_is_numeric(literal->type)) {
+    const char *given = spark__quoted_type(t, literal->type), *wanted = spark__quoted_type(t, order_type);
+    if (!given || !wanted) return trn__no_memory(error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATATYPE_MISMATCH.RANGE_FRAME_INVALID_TYPE",
+                        spark__position(t, e), "sqlExpr", "\"window\"", "orderSpecType", wanted, "valueBoundaryType",
+                        given, NULL);
+  }
   if (order_type && trn__type_is_numeric(order_type) && !trn__type_equal(order_type, literal->type))
     status = spark__cast(t, literal, order_type, SPARK_CAST_IMPLICIT, spark__position(t, e), &literal, error);
   if (status != TRN_OK) return status;
@@ -326,13 +333,30 @@ static trn_status range_frame_errors(spark_translator *t, const window_parts *w,
   return TRN_OK;
 }
 
+/* lag and lead have no frame; their names show the offset as one. */
+static trn_status offset_frame(spark_translator *t, window_parts *w, bool backward, trn_error **error) {
+  const trn_expr *call = w->function.expr;
+  bool constant = call->arg_count > 1 && call->args[1]->kind == TRN_EXPR_LITERAL && !call->args[1]->u.literal.is_null;
+  long long offset = constant && trn__type_is_integer(call->args[1]->type) ? call->args[1]->u.literal.value.integer : 1;
+  w->text.start = trn__arena_printf(t->arena, "%lld FOLLOWING", backward ? -offset : offset);
+  w->text.end = w->text.start;
+  return w->text.start ? TRN_OK : trn__no_memory(error);
+}
+
 static trn_status frame(spark_translator *t, window_parts *w, trn_position position, trn_error **error) {
   const Spark__Connect__Expression__Window__WindowFrame *spec = w->spec->frame_spec;
   bool ordered = w->spec->n_order_spec > 0, ranking = w->function.is_window_function;
+  const char *name = w->function.expr->kind == TRN_EXPR_CALL ? w->function.expr->u.call.name : "";
+  bool by_range = strcmp(name, "cume_dist") == 0 || strcmp(name, "nth_value") == 0;
   w->start_kind = TRN_BOUND_UNBOUNDED_PRECEDING;
   w->end_kind = ordered ? TRN_BOUND_CURRENT_ROW : TRN_BOUND_UNBOUNDED_FOLLOWING;
-  w->unit = ordered && !ranking ? TRN_FRAME_RANGE : TRN_FRAME_ROWS;
+  w->unit = ordered && (!ranking || by_range) ? TRN_FRAME_RANGE : TRN_FRAME_ROWS;
   w->text = (frame_text){"UNBOUNDED PRECEDING", ordered ? "CURRENT ROW" : "UNBOUNDED FOLLOWING"};
+  if (ranking && !ordered)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "WINDOW_FUNCTION_FRAME_NOT_ORDERED", position, "wf_name",
+                        w->function.name ? w->function.name : "", "wf_expr", w->function.name ? w->function.name : "",
+                        NULL);
+  if (strcmp(name, "lag") == 0 || strcmp(name, "lead") == 0) return offset_frame(t, w, name[1] == 'a', error);
   if (!spec) return TRN_OK;
   w->unit = spec->frame_type == SPARK__CONNECT__EXPRESSION__WINDOW__WINDOW_FRAME__FRAME_TYPE__FRAME_TYPE_ROW
                 ? TRN_FRAME_ROWS

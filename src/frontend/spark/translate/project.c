@@ -202,6 +202,13 @@ static trn_status refuse_lateral_windows(spark_translator *t, const spark_contex
   return status;
 }
 
+trn_status spark__needs_over(spark_translator *t, const spark_value *value, trn_error **error) {
+  const char *text = spark__sql_text(t, value->name);
+  if (!text) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE", value->expr->position,
+                      "funcName", text, NULL);
+}
+
 /* Values are many and large in wide plans: they are not copied here. */
 trn_status spark__project(spark_translator *t, const spark_relation *input, const spark_value *given, size_t count,
                           const spark_context *context, spark_relation *out, trn_error **error) {
@@ -214,6 +221,7 @@ trn_status spark__project(spark_translator *t, const spark_relation *input, cons
   if (!exprs) return trn__no_memory(error);
   for (size_t i = 0; i < count && status == TRN_OK; i++) {
     exprs[i] = values[i].expr;
+    if (values[i].is_window_function) return spark__needs_over(t, &values[i], error);
     if (context && context->lateral_used) status = refuse_lateral_windows(t, context, exprs[i], error);
   }
   if (status == TRN_OK) status = spark__lift_windows(t, &below.rel, exprs, count, error);

@@ -301,6 +301,7 @@ trn_status spark__sort_relation(spark_translator *t, spark_relation *relation,
 /* PROJECTs for the lateral aliases in use; exprs[item] becomes their column. */
 trn_status spark__lateral_relations(spark_translator *t, const trn_rel **rel, const spark_context *context,
                                     const trn_expr **exprs, size_t count, trn_error **error);
+trn_status spark__needs_over(spark_translator *t, const spark_value *value, trn_error **error);  /* rank() alone */
 trn_status spark__refuse_maps(spark_translator *t, const spark_scope *scope, trn_error **error); /* in set operations */
 trn_status spark__refuse_unordered(spark_translator *t, const spark_value *key, trn_sort_flags flags,
                                    trn_error **error);

@@ -212,6 +212,14 @@ static trn_status order_keys(selection *s, trn_error **error) {
 }
 
 /* ---- the two forms ---- */
+static trn_status check_qualify(const selection *s, const trn_expr *qualify, trn_error **error) {
+  bool found = spark__expr_contains(qualify, TRN_EXPR_WINDOW);
+  for (size_t i = 0; i < s->count && !found; i++) found = spark__expr_contains(s->values[i].expr, TRN_EXPR_WINDOW);
+  if (found) return TRN_OK;
+  return spark__error(s->t, error, TRN_INVALID_ARGUMENT, "QUALIFY_REQUIRES_WINDOW_FUNCTION",
+                      spark__position(s->t, s->select->qualify), NULL);
+}
+
 static trn_status with_aggregation(selection *s, spark_relation *out, trn_error **error) {
   spark_translator *t = s->t;
   const trn_expr *having = NULL, *qualify = NULL;
@@ -226,6 +234,7 @@ static trn_status with_aggregation(selection *s, spark_relation *out, trn_error 
   if (s->select && s->select->having) status = condition(s, s->select->having, true, &having, error);
   if (status == TRN_OK && s->select && s->select->qualify)
     status = condition(s, s->select->qualify, true, &qualify, error);
+  if (status == TRN_OK && qualify) status = check_qualify(s, qualify, error);
   if (status == TRN_OK) status = order_keys(s, error);
   if (status != TRN_OK) return status;
   spark_relation below = {.scope = s->input.scope};
@@ -250,6 +259,7 @@ static trn_status without_aggregation(selection *s, spark_relation *out, trn_err
   if (s->select && s->select->qualify) {
     status = spark__output_scope(t, s->values, NULL, s->count, &s->output, error);
     if (status == TRN_OK) status = condition(s, s->select->qualify, false, &qualify, error);
+    if (status == TRN_OK) status = check_qualify(s, qualify, error);
   }
   if (status == TRN_OK)
     status = spark__finish_select(t, &s->input, s->values, s->count, &s->context, qualify, s->output, out, error);
