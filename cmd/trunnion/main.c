@@ -7,6 +7,7 @@
 #include <string.h>
 #include <trunnion/server.h>
 #include <trunnion/trunnion.h>
+#include <unistd.h>
 
 typedef struct settings {
   const char *listen, *tls_cert, *tls_key, *client_ca, *engine, *functions, *spill, *timezone;
@@ -175,6 +176,7 @@ static int serve(const settings *s) {
     sigwait(&signals, &signal_number);
   }
   trn_server_stop(server, s->grace_ms ? s->grace_ms : 2000);
+  alarm(10); /* a query that is being planned cannot be interrupted: the process ends all the same */
   trn_routes_destroy(routes);
   trn_frontend_destroy(spark);
   trn_backend_unref(backend);
