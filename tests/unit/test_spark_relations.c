@@ -65,6 +65,7 @@ static void lateral_aliases_become_projections(void **state) {
                                        "    scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
       {"select d as a, a as y from u",
        "|project #4 := #3, #5 := #1\n  scan parquet /data/u [#1 int, #2 string, #3 bigint]"},
+      {"select a as x, x, x is null from u", "x int, x int, (lateralAliasReference(x) IS NULL) boolean!"},
       {"select 1 as x, 2 as x, x as y from u", "!AMBIGUOUS_LATERAL_COLUMN_ALIAS name=`x` n=2"},
       {"select a as x, sum(x) from u group by a",
        "!UNSUPPORTED_FEATURE.LATERAL_COLUMN_ALIAS_IN_AGGREGATE_FUNC lca=`x` aggFunc=\"\""},

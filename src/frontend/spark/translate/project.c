@@ -267,6 +267,14 @@ static bool is_lateral(const spark_value *value) {
   return value->is_alias && value->alias_count == 0 && !value->is_generator && value->name;
 }
 
+/* A lateral alias that is an item of its own. */
+static void name_lateral(const spark_context *context, spark_value *value) {
+  for (uint32_t i = 0; context->lateral_used && value->is_attribute && i < context->lateral_count; i++)
+    if (context->laterals[i].column && value->expr->kind == TRN_EXPR_COLUMN &&
+        context->laterals[i].column->u.column == value->expr->u.column)
+      value->name = context->laterals[i].name;
+}
+
 trn_status spark__select_list(spark_translator *t, spark_context *context, Spark__Connect__Expression *const *list,
                               size_t count, spark_value **out, size_t *out_count, trn_error **error) {
   size_t capacity = 0;
@@ -279,9 +287,9 @@ trn_status spark__select_list(spark_translator *t, spark_context *context, Spark
     const Spark__Connect__Expression *item = NULL;
     size_t at = *out_count;
     status = spark__list_item(t, list[i], out, out_count, &capacity, &item, error);
-    if (status != TRN_OK || item->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS ||
-        !is_lateral(&(*out)[at]))
-      continue;
+    if (status != TRN_OK) break;
+    if (*out_count == at + 1) name_lateral(context, &(*out)[at]);
+    if (item->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS || !is_lateral(&(*out)[at])) continue;
     context->laterals[context->lateral_count++] =
         (spark_lateral){.name = (*out)[at].name, .item = (uint32_t)at, .value = (*out)[at].expr};
   }

@@ -355,7 +355,11 @@ static trn_status try_laterals(lookup *l, spark_context *context) {
   if (!match->column) return trn__no_memory(l->error);
   spark_column column = {.expr = match->column, .name = match->name};
   spark_resolved resolved = {.column = &column, .used = 1};
-  return take(l, &resolved, match->column);
+  trn_status status = take(l, &resolved, match->column);
+  if (status != TRN_OK || l->count > 1) return status;
+  /* So Spark calls it inside of other expressions; alone it has its own name (spark__select_list). */
+  l->out->name = trn__arena_printf(t->arena, "lateralAliasReference(%s)", l->parts[0]);
+  return l->out->name ? TRN_OK : trn__no_memory(l->error);
 }
 
 /* CURRENT_DATE and kin without parentheses. */
