@@ -268,33 +268,41 @@ void fn__sink_put_null(fn_sink *sink) {
   for (int64_t i = 0; sink->type.kind == FN_STRUCT && i < sink->child_count; i++) fn__sink_put_null(&sink->children[i]);
 }
 
-void fn__sink_put(fn_sink *sink, const char **at) {
+/* False after a failure: then *at is not behind the value, and nothing after it can be read. */
+static bool put(fn_sink *sink, const char **at) {
   if (!*(*at)++) {
     fn__sink_put_null(sink);
-    return;
+    return !sink->failed;
   }
   char *to = new_row(sink, true);
-  if (!to) return;
+  if (!to) return false;
   size_t width = value_width(sink);
+  bool good = true;
   switch (sink->type.kind) {
   case FN_STRING:
   case FN_BINARY: {
     uint32_t size = take_size(at);
-    if (!fn__bytes_append(&sink->text, *at, size)) sink->failed = true;
+    good = fn__bytes_append(&sink->text, *at, size);
     *at += size;
-    end_offset(sink, sink->text.size);
+    if (good) end_offset(sink, sink->text.size);
     break;
   }
   case FN_LIST:
   case FN_MAP:
-    for (uint32_t size = take_size(at); size > 0; size--) fn__sink_put(&sink->children[0], at);
-    end_offset(sink, (size_t)sink->children[0].rows);
+    for (uint32_t size = take_size(at); size > 0 && good; size--) good = put(&sink->children[0], at);
+    if (good) end_offset(sink, (size_t)sink->children[0].rows);
     break;
   case FN_STRUCT:
-    for (int64_t i = 0; i < sink->child_count; i++) fn__sink_put(&sink->children[i], at);
+    for (int64_t i = 0; i < sink->child_count && good; i++) good = put(&sink->children[i], at);
     break;
   default: memcpy(to, *at, width); *at += width;
   }
+  sink->failed |= !good;
+  return !sink->failed;
+}
+
+void fn__sink_put(fn_sink *sink, const char **at) {
+  if (!sink->failed) put(sink, at);
 }
 
 void fn__sink_put_value(fn_sink *sink, const fn_column *column, int64_t row, fn_bytes *scratch) {

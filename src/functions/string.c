@@ -347,12 +347,13 @@ static trn_status overlay(fn_call *call) {
 }
 
 static trn_status reverse(fn_call *call) {
+  bool binary = call->columns[0].type.kind == FN_BINARY;
   EACH_TEXT_ROW(call, row) {
     fn_text text = text_at(call, 0, row);
     char *room = fn__reserve(&call->out, text.size);
     if (!room) return TRN_OK;
     for (size_t at = 0, size; at < text.size; at += size) {
-      size = fn__char_size((unsigned char)text.data[at]);
+      size = binary ? 1 : fn__char_size((unsigned char)text.data[at]);
       size = at + size > text.size ? text.size - at : size;
       memcpy(room + text.size - at - size, text.data + at, size);
     }
@@ -446,7 +447,7 @@ BIND(trim, "s|s", STRING)
 BIND(replace, "ss|s", STRING)
 BIND(translate, "sss", STRING)
 BIND(overlay, "tti|i", FIRST)
-BIND(string, "s", STRING)
+BIND(text, "t", FIRST)
 BIND(measure, "t", INT)
 BIND(ascii, "s", INT)
 BIND(instr, "ss", INT)
@@ -498,7 +499,7 @@ const fn_scalar fn__string_table[] = {
     STRICT("replace", 0, 0, bind_replace, replace),
     STRICT("translate", 0, 0, bind_translate, translate),
     STRICT("overlay", 0, 0, bind_overlay, overlay),
-    STRICT("reverse", 0, 0, bind_string, reverse),
+    STRICT("reverse", 0, 0, bind_text, reverse),
     STRICT("length", 0, LENGTH, bind_measure, measure),
     STRICT("octet_length", 0, OCTETS, bind_measure, measure),
     STRICT("bit_length", 0, BITS, bind_measure, measure),

@@ -2,6 +2,7 @@
 #include "functions/decimal.h"
 #include "functions/frame.h"
 #include "functions/text.h"
+#include <errno.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +92,10 @@ static trn_status change_case(fn_call *call) {
       change_ascii(&call->out, text, call->function->op);
       continue;
     }
-    if (!unicode) unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!unicode) {
+      unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+      if (!unicode && errno == ENOMEM) return fn__raise_out_of_memory(&call->report);
+    }
     if (unicode)
       change_unicode(&call->out, text, call->function->op, unicode);
     else
