@@ -264,6 +264,15 @@ static void a_used_operation_id_runs_again(void **state) {
   }
 }
 
+static void a_client_that_never_releases_can_go_on(void **state) {
+  test_plan p;
+  for (int i = 0; i < TRN_OPERATIONS_PER_SESSION_MAX + 5; i++) {
+    responses r = client_execute(*state, range_plan(&p, 0, 1), (execute_options){.reattachable = true});
+    assert_int_equal(r.reply.status, TRN_OK);
+    responses_finish(&r);
+  }
+}
+
 static void reattach_in_an_unknown_session_says_so(void **state) {
   responses r = client_reattach(*state, operation, NULL);
   assert_true(has_condition(&r.reply, "INVALID_HANDLE.SESSION_NOT_FOUND"));
@@ -632,6 +641,7 @@ int main(void) {
       TEST(artifacts_are_drained_and_refused),
       TEST(reattach_replays_what_follows_a_response),
       TEST(a_used_operation_id_runs_again),
+      TEST(a_client_that_never_releases_can_go_on),
       TEST(reattach_in_an_unknown_session_says_so),
       TEST(a_second_reader_takes_over),
       cmocka_unit_test_setup_teardown(a_stream_that_is_open_for_long_is_ended_to_be_resumed, set_up_short, tear_down),

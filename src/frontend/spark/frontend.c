@@ -91,6 +91,10 @@ static void rpc_run(void *argument) {
     rpc->message = (trn_slice){0};
     if (!status) status = rpc->method->handle(rpc, request, &error);
     if (status) rpc_fail(rpc, status, error);
+    /* A stream may go on for long: it does not need the request. */
+    trn__arena_unref(rpc->arena);
+    rpc->arena = NULL;
+    rpc->sql = NULL;
   }
   trn_error_unref(error);
   spark__rpc_unref(rpc);

@@ -57,6 +57,31 @@ void spark__execution_unref(spark_execution *execution) {
   spark__service_unref(service);
 }
 
+/* thread: worker. Takes a reference. */
+static void settle(void *argument) {
+  spark_execution *execution = argument;
+  pthread_mutex_lock(&execution->mutex);
+  trn_stream *stream = execution->stream;
+  trn_operation *operation = execution->operation;
+  trn_plan *plan = execution->plan;
+  execution->stream = NULL;
+  execution->operation = NULL;
+  execution->plan = NULL;
+  pthread_mutex_unlock(&execution->mutex);
+  trn_stream_unref(stream);
+  trn_operation_unref(operation);
+  trn_plan_unref(plan);
+  spark__execution_unref(execution);
+}
+
+void spark__execution_settle(spark_execution *execution) {
+  spark_service *service = execution->session->service;
+  if (!spark__service_enter(service)) return;
+  /* Otherwise the destruction of the execution does it. */
+  if (trn__pool_submit(service->pool, settle, spark__execution_ref(execution))) spark__execution_unref(execution);
+  spark__service_leave(service);
+}
+
 /* ---- the end ---- */
 
 static void finish_with(spark_execution *execution, trn_status status, const trn_error *error) {
@@ -68,7 +93,8 @@ static void finish_with(spark_execution *execution, trn_status status, const trn
     spark__raise(&own, TRN_CANCELLED, "OPERATION_CANCELED", NULL, NULL, NULL, NULL, NULL, NULL);
     error = own;
   }
-  const char *sql = execution->plan ? execution->plan->sql : NULL;
+  /* Only the producer comes here with an error of its own: then the plan is still there. */
+  const char *sql = !own && execution->plan ? execution->plan->sql : NULL;
   spark_failure *failure = spark__failure_create(status, error, SPARK_PHASE_EXECUTION, sql, true);
   spark__execution_finish(execution, own ? SPARK_RUN_CANCELLED : SPARK_RUN_FAILED, failure);
   trn_error_unref(own);
@@ -115,15 +141,28 @@ static void collect_batch(spark_execution *execution, const struct ArrowArray *a
                           trn_error **error);
 static trn_status collect_finish(spark_execution *execution, trn_error **error);
 
-/* The completion of a pull has come. True: go on with what it brought. */
-static bool pull_ended(spark_execution *execution, trn_status status, const trn_error *error) {
+/* The completion of a pull has come. True: go on with what it brought. `is_pulling` stays set while that is worked on:
+ * no other thread pulls meanwhile. */
+static bool pull_is_good(spark_execution *execution, trn_status status, const trn_error *error) {
   pthread_mutex_lock(&execution->mutex);
-  execution->is_pulling = false;
   bool cancelled = execution->cancel_requested;
   pthread_mutex_unlock(&execution->mutex);
   if (cancelled && !status) status = TRN_CANCELLED;
   if (status) finish_with(execution, status, error);
   return status == TRN_OK;
+}
+
+/* What a pull brought has been dealt with: the next one. An interrupt that came meanwhile has left the end to us. */
+static void pull_again(spark_execution *execution) {
+  pthread_mutex_lock(&execution->mutex);
+  execution->is_pulling = false;
+  bool cancelled = execution->cancel_requested;
+  pthread_mutex_unlock(&execution->mutex);
+  if (cancelled) {
+    finish_with(execution, TRN_CANCELLED, NULL);
+  } else {
+    spark__execution_resume(execution);
+  }
 }
 
 /* The last thing a completion does. */
@@ -136,7 +175,7 @@ static void pull_leave(spark_execution *execution) {
 
 static void ipc_done(void *user, trn_status status, const trn_error *error, trn_ipc_piece *piece) {
   spark_execution *execution = user;
-  if (!pull_ended(execution, status, error)) {
+  if (!pull_is_good(execution, status, error)) {
     if (!status && piece && piece->release) piece->release(piece->owner);
   } else if (!piece->release) {
     finish_stream(execution);
@@ -152,7 +191,7 @@ static void ipc_done(void *user, trn_status status, const trn_error *error, trn_
       finish_with(execution, status, own);
     } else {
       spark__execution_pump(execution);
-      spark__execution_resume(execution);
+      pull_again(execution);
     }
     trn_error_unref(own);
   }
@@ -161,7 +200,7 @@ static void ipc_done(void *user, trn_status status, const trn_error *error, trn_
 
 static void array_done(void *user, trn_status status, const trn_error *error, struct ArrowArray *array) {
   spark_execution *execution = user;
-  if (!pull_ended(execution, status, error)) {
+  if (!pull_is_good(execution, status, error)) {
     if (!status && array && array->release) array->release(array);
   } else {
     trn_error *own = NULL;
@@ -175,7 +214,7 @@ static void array_done(void *user, trn_status status, const trn_error *error, st
     if (status) {
       finish_with(execution, status, own);
     } else if (more) {
-      spark__execution_resume(execution);
+      pull_again(execution);
     }
     trn_error_unref(own);
   }
@@ -200,7 +239,7 @@ void spark__execution_resume(spark_execution *execution) {
                  : trn_stream_next_ipc(execution->stream, PRODUCER_BATCH_BYTES, ipc_done, execution, &error);
   }
   if (status) {
-    pull_ended(execution, status, error);
+    finish_with(execution, status, error);
     if (entered) pull_leave(execution);
   }
   trn_error_unref(error);

@@ -524,6 +524,7 @@ void spark__execution_finish(spark_execution *execution, spark_run_state state, 
   }
   if (failure) spark__session_keep_failure(execution->session, failure);
   spark__execution_pump(execution);
+  if (execution->is_reattachable) spark__execution_settle(execution); /* others go as a whole */
 }
 
 static void append_heartbeat(spark_execution *execution) {

@@ -429,6 +429,8 @@ trn_status spark__execution_run_show(spark_execution *execution, trn_plan *plan,
 trn_status spark__execution_answer(spark_execution *execution, const spark_table *table, trn_error **error);
 /* Pulls again when the log has room. thread: any */
 void spark__execution_resume(spark_execution *execution);
+/* It is over: lets go of the plan and the stream, which the log does not need. */
+void spark__execution_settle(spark_execution *execution);
 /* True when it was running. Never blocks. */
 bool spark__execution_interrupt(spark_execution *execution);
 

@@ -325,6 +325,28 @@ bool spark__session_executions(spark_session *session, trn_vec *out) {
   return complete;
 }
 
+/* A client that never releases: its oldest execution that is over and that nobody reads makes room. */
+static void make_room(spark_session *session) {
+  spark_execution *oldest = NULL;
+  trn_vec executions = {0};
+  pthread_mutex_lock(&session->mutex);
+  bool full = trn__map_count(session->executions) >= TRN_OPERATIONS_PER_SESSION_MAX;
+  pthread_mutex_unlock(&session->mutex);
+  if (!full) return;
+  spark__session_executions(session, &executions);
+  for (size_t i = 0; i < executions.count; i++) {
+    spark_execution *execution = executions.items[i];
+    pthread_mutex_lock(&execution->mutex);
+    bool unread = execution->state >= SPARK_RUN_SUCCEEDED && !execution->consumer;
+    pthread_mutex_unlock(&execution->mutex);
+    if (unread && !oldest) oldest = spark__execution_ref(execution);
+    spark__execution_unref(execution);
+  }
+  trn__vec_finish(&executions);
+  if (oldest) spark__session_remove_execution(session, oldest);
+  spark__execution_unref(oldest);
+}
+
 trn_status spark__session_add_execution(spark_session *session, spark_execution *execution, trn_error **error) {
   /* A finished one with the same id makes room: Spark runs a used id again. */
   spark_execution *old = spark__session_execution(session, execution->id);
@@ -335,6 +357,7 @@ trn_status spark__session_add_execution(spark_session *session, spark_execution 
     if (!over)
       return invalid_handle(error, TRN_ALREADY_EXISTS, "INVALID_HANDLE.OPERATION_ALREADY_EXISTS", execution->id);
   }
+  make_room(session);
   trn_status status = TRN_OK;
   const char *condition = NULL;
   pthread_mutex_lock(&session->mutex);
