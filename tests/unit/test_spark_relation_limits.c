@@ -128,9 +128,35 @@ static void out_of_memory_is_said_wherever_it_happens(void **state) {
   }
 }
 
+/* An operand of CASE is compared with every WHEN: nested, a tree of 4^60 nodes that are all the same sixty. */
+static void shared_operands_do_not_multiply(void **state) {
+  (void)state;
+  trn_strbuf text = {0}, query = {0};
+  for (int i = 0; i < 60; i++) trn__strbuf_puts(&text, "case ");
+  trn__strbuf_puts(&text, "a");
+  for (int i = 0; i < 60; i++) trn__strbuf_puts(&text, " when 1 then 2 when 3 then 4 when 5 then 6 when 7 then 8 end");
+  trn__strbuf_printf(&query, "select 1 from u where %s > 1", text.data);
+  trn_plan *plan = NULL;
+  trn_error *error = NULL;
+  trn_status status = plans_sql(&plans, query.data, &plan, &error);
+  assert_true(status == TRN_OK || status == TRN_RESOURCE_EXHAUSTED);
+  trn_plan_unref(plan);
+  trn_error_unref(error);
+  query.size = 0;
+  trn__strbuf_printf(&query, "select %s as x, %s as y, rank() over (order by %s) from u", text.data, text.data,
+                     text.data);
+  status = plans_sql(&plans, query.data, &plan, &error);
+  assert_true(status == TRN_OK || status == TRN_RESOURCE_EXHAUSTED);
+  trn_plan_unref(plan);
+  trn_error_unref(error);
+  trn__strbuf_finish(&query);
+  trn__strbuf_finish(&text);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(long_chains_and_deep_relations_work),
+      cmocka_unit_test(shared_operands_do_not_multiply),
       cmocka_unit_test(wide_plans_cost_linear_memory),
       cmocka_unit_test(out_of_memory_is_said_wherever_it_happens),
   };

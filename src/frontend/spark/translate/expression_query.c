@@ -64,30 +64,43 @@ static trn_status outer_text(spark_translator *t, const trn_rel *rel, const char
   return *out ? TRN_OK : trn__no_memory(error);
 }
 
+typedef struct subquery_search {
+  spark_translator *t;
+  const spark_scope *scope;
+  bool no_memory;
+} subquery_search;
+
+static bool is_correlated_scalar(void *user, const trn_expr *expr) {
+  subquery_search *search = user;
+  if (expr->kind != TRN_EXPR_SUBQUERY || expr->u.subquery.kind != TRN_SUBQUERY_SCALAR) return false;
+  outer_names names = {.t = search->t, .scope = search->scope};
+  trn_visitor visitor = {.expr = note_outer, .user = &names};
+  search->no_memory |= trn__plan_walk(expr->u.subquery.rel, &visitor) != TRN_OK;
+  trn__vec_finish(&names.seen);
+  trn__strbuf_finish(&names.text);
+  return names.any;
+}
+
+static bool is_predicate_subquery(void *user, const trn_expr *expr) {
+  (void)user;
+  return expr->kind == TRN_EXPR_SUBQUERY && expr->u.subquery.kind != TRN_SUBQUERY_SCALAR;
+}
+
 /* Correlated scalar subqueries, and EXISTS and IN, do not stand everywhere. */
 trn_status spark__refuse_subqueries(spark_translator *t, const trn_expr *expr, const spark_scope *scope,
-                                    bool scalars_only, trn_error **error) {
-  if (expr->kind == TRN_EXPR_SUBQUERY) {
-    outer_names names = {.t = t, .scope = scope};
-    trn_visitor visitor = {.expr = note_outer, .user = &names};
-    bool scalar = expr->u.subquery.kind == TRN_SUBQUERY_SCALAR;
-    trn_status walked = scalar ? trn__plan_walk(expr->u.subquery.rel, &visitor) : TRN_OK;
-    trn__vec_finish(&names.seen);
-    trn__strbuf_finish(&names.text);
-    if (walked != TRN_OK) return trn_error_set(error, walked, NULL, "A subquery is nested too deep.");
-    if (scalar && names.any)
-      return spark__error(t, error, TRN_INVALID_ARGUMENT,
-                          "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY",
-                          expr->position, "treeNode", "", NULL);
-    if (!scalar && !scalars_only)
-      return spark__error(t, error, TRN_INVALID_ARGUMENT,
-                          "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_IN_EXISTS_SUBQUERY", expr->position,
-                          "treeNode", "", NULL);
-  }
-  trn_status status = TRN_OK;
-  for (uint32_t i = 0; i < expr->arg_count && status == TRN_OK; i++)
-    status = spark__refuse_subqueries(t, expr->args[i], scope, scalars_only, error);
-  return status;
+                                    trn_error **error) {
+  subquery_search search = {.t = t, .scope = scope};
+  const trn_expr *found = spark__expr_find(expr, is_correlated_scalar, &search);
+  if (search.no_memory) return trn__no_memory(error);
+  if (found)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT,
+                        "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY",
+                        found->position, "treeNode", "", NULL);
+  found = spark__expr_find(expr, is_predicate_subquery, NULL);
+  if (!found) return TRN_OK;
+  return spark__error(t, error, TRN_INVALID_ARGUMENT,
+                      "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.UNSUPPORTED_IN_EXISTS_SUBQUERY", found->position,
+                      "treeNode", "", NULL);
 }
 
 /* Both sides of IN get their common types. */

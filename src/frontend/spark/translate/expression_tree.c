@@ -92,8 +92,13 @@ static bool is_position(const trn_expr *literal, trn_position position) {
   return literal->u.literal.value.integer == here || literal->u.literal.value.integer == -1;
 }
 
-static bool same_at(const trn_expr *a, const trn_expr *b, trn_position a_at, trn_position b_at) {
+/* Shared parts make trees out of DAGs that are exponentially larger: beyond the budget two expressions count as
+ * different. */
+enum { VISITS_MAX = 100000 };
+
+static bool same_at(const trn_expr *a, const trn_expr *b, trn_position a_at, trn_position b_at, int *budget) {
   if (a == b) return true;
+  if (--*budget < 0) return false;
   if (a->kind != b->kind || a->arg_count != b->arg_count || !trn__type_equal(a->type, b->type)) return false;
   if (!same_node(a, b)) return false;
   if (a->position.start >= 0) a_at = a->position;
@@ -101,29 +106,77 @@ static bool same_at(const trn_expr *a, const trn_expr *b, trn_position a_at, trn
   bool kernel = (a->kind == TRN_EXPR_CALL && a->u.call.home == TRN_HOME_LIBRARY) || a->kind == TRN_EXPR_AGGREGATE;
   for (uint32_t i = 0; i < a->arg_count; i++) {
     if (kernel && is_position(a->args[i], a_at) && is_position(b->args[i], b_at)) continue;
-    if (!same_at(a->args[i], b->args[i], a_at, b_at)) return false;
+    if (!same_at(a->args[i], b->args[i], a_at, b_at, budget)) return false;
   }
   return true;
 }
 
 bool spark__expr_same(const trn_expr *a, const trn_expr *b) {
-  return same_at(a, b, (trn_position){-1, -1}, (trn_position){-1, -1});
+  int budget = VISITS_MAX;
+  return same_at(a, b, (trn_position){-1, -1}, (trn_position){-1, -1}, &budget);
+}
+
+/* ---- searching ---- */
+typedef struct search {
+  spark_expr_test test;
+  void *user;
+  const trn_expr *found;
+} search;
+
+static trn_walk search_node(void *user, const trn_expr *expr, const trn_rel *holder) {
+  search *s = user;
+  (void)holder;
+  if (!s->test(s->user, expr)) return TRN_WALK_ON;
+  s->found = expr;
+  return TRN_WALK_STOP;
+}
+
+static trn_walk skip_relation(void *user, const trn_rel *rel) {
+  (void)user, (void)rel;
+  return TRN_WALK_SKIP;
+}
+
+static const trn_expr *find_within(const trn_expr *expr, spark_expr_test test, void *user, int *budget) {
+  if (--*budget < 0) return NULL;
+  if (test(user, expr)) return expr;
+  const trn_expr *found = NULL;
+  for (uint32_t i = 0; i < expr->arg_count && !found; i++) found = find_within(expr->args[i], test, user, budget);
+  return found;
+}
+
+const trn_expr *spark__expr_find(const trn_expr *expr, spark_expr_test test, void *user) {
+  int budget = VISITS_MAX;
+  const trn_expr *found = find_within(expr, test, user, &budget);
+  if (found || budget >= 0) return found;
+  search s = {.test = test, .user = user}; /* large, or with shared parts: each node once */
+  trn_visitor visitor = {.rel = skip_relation, .expr = search_node, .user = &s};
+  trn_status status = trn__expr_walk(expr, &visitor);
+  return s.found ? s.found : status == TRN_OK ? NULL : expr; /* without memory: the careful answer */
+}
+
+static bool is_kind(void *user, const trn_expr *expr) {
+  return expr->kind == *(const trn_expr_kind *)user;
 }
 
 bool spark__expr_contains(const trn_expr *expr, trn_expr_kind kind) {
-  if (expr->kind == kind) return true;
-  for (uint32_t i = 0; i < expr->arg_count; i++)
-    if (spark__expr_contains(expr->args[i], kind)) return true;
+  return spark__expr_find(expr, is_kind, &kind) != NULL;
+}
+
+typedef struct column_set {
+  const trn_expr *const *columns;
+  size_t count;
+} column_set;
+
+static bool is_in_set(void *user, const trn_expr *expr) {
+  const column_set *set = user;
+  for (size_t i = 0; expr->kind == TRN_EXPR_COLUMN && i < set->count; i++)
+    if (set->columns[i] && set->columns[i]->u.column == expr->u.column) return true;
   return false;
 }
 
 bool spark__expr_uses(const trn_expr *expr, const trn_expr *const *columns, size_t count) {
-  if (expr->kind == TRN_EXPR_COLUMN)
-    for (size_t i = 0; i < count; i++)
-      if (columns[i] && columns[i]->u.column == expr->u.column) return true;
-  for (uint32_t i = 0; i < expr->arg_count; i++)
-    if (spark__expr_uses(expr->args[i], columns, count)) return true;
-  return false;
+  column_set set = {columns, count};
+  return spark__expr_find(expr, is_in_set, &set) != NULL;
 }
 
 trn_status spark__substitute(spark_translator *t, const trn_expr *expr, const trn_expr *const *columns,

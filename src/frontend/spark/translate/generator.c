@@ -134,14 +134,15 @@ static trn_status one_generator(spark_translator *t, const spark_value *values, 
                       "generators", text, NULL);
 }
 
+static bool is_generator_call(void *user, const trn_expr *expr) {
+  (void)user;
+  if (expr->kind != TRN_EXPR_CALL) return false;
+  const spark_function *row = spark__function_find(expr->u.call.name, strlen(expr->u.call.name));
+  return row && row->kind == SPARK_FUNCTION_GENERATOR;
+}
+
 static bool holds_generator(const trn_expr *expr) {
-  if (expr->kind == TRN_EXPR_CALL) {
-    const spark_function *row = spark__function_find(expr->u.call.name, strlen(expr->u.call.name));
-    if (row && row->kind == SPARK_FUNCTION_GENERATOR) return true;
-  }
-  for (uint32_t i = 0; i < expr->arg_count; i++)
-    if (holds_generator(expr->args[i])) return true;
-  return false;
+  return spark__expr_find(expr, is_generator_call, NULL) != NULL;
 }
 
 static trn_status refuse_nested(spark_translator *t, const spark_value *values, size_t count, trn_error **error) {

@@ -186,20 +186,19 @@ trn_status spark__lateral_relations(spark_translator *t, const trn_rel **rel, co
   return status;
 }
 
+static bool is_lateral_window(void *user, const trn_expr *expr) {
+  const spark_context *context = user;
+  for (uint32_t i = 0; expr->kind == TRN_EXPR_WINDOW && i < context->lateral_count; i++)
+    if (context->laterals[i].column && spark__expr_uses(expr, &context->laterals[i].column, 1)) return true;
+  return false;
+}
+
 static trn_status refuse_lateral_windows(spark_translator *t, const spark_context *context, const trn_expr *expr,
                                          trn_error **error) {
-  for (uint32_t i = 0; context && i < context->lateral_count; i++) {
-    if (!context->laterals[i].column || expr->kind != TRN_EXPR_WINDOW) continue;
-    if (!spark__expr_uses(expr, &context->laterals[i].column, 1)) continue;
-    const char *name = spark__quote(t, context->laterals[i].name);
-    if (!name) return trn__no_memory(error);
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_FEATURE.LATERAL_COLUMN_ALIAS_IN_WINDOW",
-                        expr->position, "lca", name, "windowExpr", "\"window\"", NULL);
-  }
-  trn_status status = TRN_OK;
-  for (uint32_t i = 0; context && context->lateral_count && i < expr->arg_count && status == TRN_OK; i++)
-    status = refuse_lateral_windows(t, context, expr->args[i], error);
-  return status;
+  const trn_expr *found = spark__expr_find(expr, is_lateral_window, (void *)context);
+  if (!found) return TRN_OK;
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_FEATURE.LATERAL_COLUMN_ALIAS_IN_WINDOW",
+                      found->position, "lca", "", "windowExpr", "\"window\"", NULL);
 }
 
 trn_status spark__needs_over(spark_translator *t, const spark_value *value, trn_error **error) {

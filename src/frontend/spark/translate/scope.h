@@ -225,7 +225,7 @@ trn_status spark__subquery(spark_translator *t, Spark__Connect__TrnSubqueryKind 
                            const Spark__Connect__Relation *relation, Spark__Connect__Expression *const *values,
                            size_t value_count, trn_position position, spark_value *out, trn_error **error);
 trn_status spark__refuse_subqueries(spark_translator *t, const trn_expr *expr, const spark_scope *scope,
-                                    bool scalars_only, trn_error **error);
+                                    trn_error **error);
 trn_status spark__call_by_name(spark_translator *t, const char *name, const spark_value *args, size_t count,
                                trn_position position, spark_value *out, trn_error **error);
 trn_status spark__function_call(spark_translator *t, const char *name, Spark__Connect__Expression *const *arguments,
@@ -239,6 +239,9 @@ trn_status spark__boolean(spark_translator *t, const spark_value *value, const c
 trn_status spark__expr_with_args(spark_translator *t, const trn_expr *expr, const trn_expr *const *args,
                                  const trn_expr **out, trn_error **error);
 bool spark__expr_same(const trn_expr *a, const trn_expr *b); /* by structure; positions do not count */
+/* The first node, parents first, for which the test holds; not inside of subqueries' relations. */
+typedef bool (*spark_expr_test)(void *user, const trn_expr *expr);
+const trn_expr *spark__expr_find(const trn_expr *expr, spark_expr_test test, void *user);
 bool spark__expr_contains(const trn_expr *expr, trn_expr_kind kind);
 /* COLUMN `columns[i]` becomes values[i]. */
 trn_status spark__substitute(spark_translator *t, const trn_expr *expr, const trn_expr *const *columns,

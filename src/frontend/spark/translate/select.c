@@ -173,7 +173,7 @@ static trn_status order_key(selection *s, const Spark__Connect__Expression *e, c
   }
   spark_value value;
   trn_status status = spark__expression(t, e, &value, error);
-  if (status == TRN_OK) status = spark__refuse_subqueries(t, value.expr, s->input.scope, false, error);
+  if (status == TRN_OK) status = spark__refuse_subqueries(t, value.expr, s->input.scope, error);
   if (status == TRN_OK) status = spark__aggregation_lift(t, &s->aggregation, value.expr, out, error);
   /* What the select list computes already is not computed again, and can be had above a DISTINCT. */
   for (size_t i = 0; i < s->count && status == TRN_OK; i++)
@@ -358,7 +358,7 @@ trn_status spark__sort_relation(spark_translator *t, spark_relation *relation,
     spark_value value;
     status = spark__expression(t, item->child, &value, error);
     keys[i] = value.expr;
-    if (status == TRN_OK) status = spark__refuse_subqueries(t, value.expr, relation->scope, false, error);
+    if (status == TRN_OK) status = spark__refuse_subqueries(t, value.expr, relation->scope, error);
     if (status == TRN_OK) status = spark__refuse_unordered(t, &value, flags[i], error);
     if (status == TRN_OK && value.has_aggregate)
       status = spark__unimplemented(t, spark__position(t, item->child), error,
