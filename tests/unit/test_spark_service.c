@@ -360,6 +360,14 @@ static void a_reader_that_reads_gets_everything_although_the_log_is_small(void *
   responses_finish(&r);
 }
 
+static void a_reader_that_never_releases_gets_everything_too(void **state) {
+  test_plan p;
+  responses r = client_execute(*state, range_plan(&p, 0, 200000), (execute_options){.reattachable = true});
+  assert_int_equal(r.reply.status, TRN_OK);
+  assert_int_equal(check_range_batches(&r, 1, r.count - 1), 200000);
+  responses_finish(&r);
+}
+
 static void an_operation_nobody_reads_is_abandoned(void **state) {
   spark_client *client = *state;
   const trn_script script = {.is_hanging = true};
@@ -647,6 +655,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_stream_that_is_open_for_long_is_ended_to_be_resumed, set_up_short, tear_down),
       SMALL(a_reader_that_does_not_read_pauses_the_source),
       SMALL(a_reader_that_reads_gets_everything_although_the_log_is_small),
+      SMALL(a_reader_that_never_releases_gets_everything_too),
       SMALL(an_operation_nobody_reads_is_abandoned),
       TEST(the_end_of_a_call_that_cannot_reattach_cancels_the_query),
       TEST(interrupt_ends_a_running_query_and_names_it),

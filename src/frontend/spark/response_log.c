@@ -326,11 +326,12 @@ void spark__execution_release(spark_execution *execution, const char *until) {
  * what is older than the retry buffer (a client that never releases must not stop its own query). */
 static spark_response *cut_sent(spark_execution *execution) {
   if (!execution->is_reattachable) return cut_until(execution, execution->sent);
-  if (execution->log_bytes < execution->session->service->response_log_bytes) return NULL;
+  size_t budget = execution->session->service->response_log_bytes;
+  size_t keep = budget / 2 < LOG_RETRY_BYTES ? budget / 2 : LOG_RETRY_BYTES;
+  if (execution->log_bytes < budget) return NULL;
   uint64_t until = 0;
   size_t retained = execution->retained_bytes;
-  for (spark_response *r = execution->first; r && r->index <= execution->sent && retained > LOG_RETRY_BYTES;
-       r = r->next) {
+  for (spark_response *r = execution->first; r && r->index <= execution->sent && retained > keep; r = r->next) {
     retained -= response_bytes(r);
     until = r->index;
   }
