@@ -24,9 +24,11 @@ try:
     print(f"""
 To connect yourself:
   {program} serve --listen 127.0.0.1:15002 &
-  {sys.executable} -c 'from pyspark.sql import SparkSession
+  {sys.executable} - <<EOF
+from pyspark.sql import SparkSession
 spark = SparkSession.builder.remote("sc://127.0.0.1:15002").getOrCreate()
-spark.read.parquet("{data}/nation.parquet").show()'""")
+spark.read.parquet("{data}/nation.parquet").show()
+EOF""")
 finally:
     server.terminate()
     server.wait(30)

@@ -89,12 +89,14 @@ def test_malformed_message(server, spark, data):
     alive(spark)
 
 
-def test_killed_client(server, spark):
+def test_killed_client(server, spark, tmp_path):
     """kill -9 in the middle of a large result; the server goes on."""
     program = ("import sys; from pyspark.sql import SparkSession; s = SparkSession.builder.remote(sys.argv[1]).create()\n"
                "it = s.range(50_000_000).toLocalIterator(); next(it); print('ready', flush=True)\n"
                "for _ in it: pass")
-    client = subprocess.Popen([sys.executable, "-c", program, server], stdout=subprocess.PIPE, text=True)
+    script = tmp_path / "client.py"  # pyspark-client 4.2 does not work under python -c
+    script.write_text(program)
+    client = subprocess.Popen([sys.executable, str(script), server], stdout=subprocess.PIPE, text=True)
     assert client.stdout.readline() == "ready\n"
     client.send_signal(signal.SIGKILL)
     client.wait()
