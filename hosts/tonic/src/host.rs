@@ -1,80 +1,178 @@
-//! One RPC: tonic's streams on one side, trn_call on the other.
+//! What a frontend does with a call: the functions of `trn_call_host`, and the queue they fill for the reply's body.
 use crate::{Routes, ffi};
-use bytes::{Buf, BufMut, Bytes};
-use std::convert::Infallible;
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::future::Future;
-use std::pin::Pin;
-use std::ptr::null;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
-use tokio::sync::{Notify, mpsc};
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::metadata::{AsciiMetadataKey, BinaryMetadataKey, KeyAndValueRef, MetadataMap, MetadataValue};
-use tonic::{Code, Request, Response, Status, Streaming};
+use bytes::{BufMut, Bytes, BytesMut};
+use http::HeaderMap;
+use std::collections::VecDeque;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use tokio::sync::Semaphore;
+use tonic::metadata::{AsciiMetadataKey, BinaryMetadataKey, MetadataMap, MetadataValue};
+use tonic::{Code, Status};
 
+/// Queued bytes from which a frontend is asked to wait; it may go on at half of it.
 const HIGH_WATER: usize = 1 << 20;
-const MESSAGE_MAX: usize = 128 << 20;
+/// Slices up to this size are copied into the frame before them: cheaper than a DATA frame of their own.
+const COPY_MAX: usize = 4 << 10;
 
-#[derive(Clone, Copy)]
-pub(crate) struct Method(pub *const ffi::trn_method);
-unsafe impl Send for Method {}
-unsafe impl Sync for Method {}
+const SEND_READY: c_int = 0;
+const SEND_FULL: c_int = 1;
+const SEND_CLOSED: c_int = 2;
 
-impl Method {
-    /// Unary and server-streaming methods get their one message unasked.
-    fn single(self) -> bool {
-        matches!(unsafe { (*self.0).kind }, 0 | 1)
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Bytes>,
+    queued_bytes: usize,
+    is_full: bool,
+    /// Nothing more is taken: finished, failed, or the client is gone.
+    is_closed: bool,
+    initial: Option<MetadataMap>,
+    /// How the call ends, once the queue is empty.
+    end: Option<Box<Status>>,
+    waker: Option<Waker>,
+}
+
+/// Shared by the frontend (as `self` of its host functions), the body of the reply and the reader of the request.
+pub(crate) struct Exchange {
+    state: Mutex<State>,
+    /// Messages that the frontend asked for and that were not delivered.
+    pub pulls: Semaphore,
+}
+
+/// What the body of the reply gives next. `is_writable`: the frontend waits to be told that it may send.
+pub(crate) enum Next {
+    Bytes { bytes: Bytes, is_writable: bool },
+    End(Box<Status>),
+}
+
+impl Exchange {
+    pub fn new() -> Exchange {
+        Exchange { state: Mutex::default(), pulls: Semaphore::new(0) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Next> {
+        let mut state = self.lock();
+        if let Some(bytes) = state.queue.pop_front() {
+            state.queued_bytes -= bytes.len();
+            let is_writable = state.is_full && state.queued_bytes <= HIGH_WATER / 2;
+            state.is_full &= !is_writable;
+            let is_writable = is_writable && !state.is_closed;
+            return Poll::Ready(Next::Bytes { bytes, is_writable });
+        }
+        if let Some(end) = state.end.take() {
+            return Poll::Ready(Next::End(end));
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Waits until there is something to send: before that the initial metadata may still change.
+    pub fn poll_begun(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if !state.queue.is_empty() || state.end.is_some() {
+            return Poll::Ready(());
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub fn take_initial(&self) -> Option<MetadataMap> {
+        self.lock().initial.take()
+    }
+
+    /// Ends the call at once: what is queued is dropped, `status` is what the client sees.
+    pub fn fail(&self, status: Status) {
+        let mut state = self.lock();
+        let dropped = std::mem::take(&mut state.queue);
+        state.queued_bytes = 0;
+        state.is_closed = true;
+        state.end = Some(Box::new(status));
+        let waker = state.waker.take();
+        drop(state);
+        drop(dropped); // releases of slices are foreign code: never under the lock
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn finish(&self, status: Status) {
+        let mut state = self.lock();
+        if state.is_closed {
+            return;
+        }
+        state.is_closed = true;
+        state.end = Some(Box::new(status));
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn push(&self, frames: Vec<Bytes>) -> c_int {
+        let mut state = self.lock();
+        if state.is_closed {
+            drop(state);
+            return SEND_CLOSED; // and `frames` is dropped without the lock
+        }
+        for bytes in frames {
+            state.queued_bytes += bytes.len();
+            state.queue.push_back(bytes);
+        }
+        state.is_full |= state.queued_bytes > HIGH_WATER;
+        let is_full = state.is_full;
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        if is_full { SEND_FULL } else { SEND_READY }
     }
 }
 
-// ---- messages are bytes ----
+/// A slice that is released when the last view of it is dropped: the frontend's memory goes to the socket uncopied.
+struct Owned(ffi::trn_slice);
+unsafe impl Send for Owned {} // "a release may run on any thread"
 
-#[derive(Clone, Copy, Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Raw;
-    type Decoder = Raw;
-    fn encoder(&mut self) -> Raw {
-        Raw
-    }
-    fn decoder(&mut self) -> Raw {
-        Raw
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        unsafe { ffi::bytes(self.0.data, self.0.size) }
     }
 }
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-    fn encode(&mut self, item: Bytes, dst: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        dst.put(item);
-        Ok(())
-    }
-}
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-    fn decode(&mut self, src: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(src.copy_to_bytes(src.remaining())))
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Some(release) = self.0.release {
+            unsafe { release(self.0.owner) };
+        }
     }
 }
 
-// ---- the host's side of a trn_call ----
-
-enum Event {
-    Message(Bytes),
-    Finish(Result<MetadataMap, Box<Status>>),
+/// A message as it goes over the wire: prefix and small slices merged, large ones as they are. `None`: over 4 GiB.
+fn frames(slices: Vec<Owned>) -> Option<Vec<Bytes>> {
+    let size = slices.iter().map(|s| s.0.size).sum::<usize>();
+    let small = slices.iter().map(|s| if s.0.size <= COPY_MAX { s.0.size } else { 0 }).sum::<usize>();
+    let mut frames = Vec::new();
+    let mut merged = BytesMut::with_capacity(5 + small);
+    merged.put_u8(0); // not compressed
+    merged.put_u32(u32::try_from(size).ok()?);
+    for slice in slices {
+        if slice.0.size <= COPY_MAX || slice.0.release.is_none() {
+            merged.put_slice(slice.as_ref());
+            continue;
+        }
+        if !merged.is_empty() {
+            frames.push(merged.split().freeze());
+        }
+        frames.push(Bytes::from_owner(slice));
+    }
+    if !merged.is_empty() {
+        frames.push(merged.freeze());
+    }
+    Some(frames)
 }
 
-struct Host {
-    events: mpsc::UnboundedSender<Event>,
-    queued: Arc<AtomicUsize>,
-    finished: AtomicBool,
-    pulls: Arc<Notify>,
-    initial: Arc<Mutex<Option<MetadataMap>>>,
+// ---- the C side ----
+
+unsafe fn exchange<'a>(this: *mut c_void) -> &'a Exchange {
+    unsafe { &*this.cast::<Exchange>() }
 }
 
 unsafe fn metadata_from(entries: *const ffi::trn_metadata, count: usize) -> MetadataMap {
@@ -82,7 +180,7 @@ unsafe fn metadata_from(entries: *const ffi::trn_metadata, count: usize) -> Meta
     for i in 0..count {
         let entry = unsafe { &*entries.add(i) };
         let key = unsafe { CStr::from_ptr(entry.key) }.to_bytes();
-        let value = unsafe { std::slice::from_raw_parts(entry.value.cast::<u8>(), entry.size) };
+        let value = unsafe { ffi::bytes(entry.value, entry.size) };
         if key.ends_with(b"-bin") {
             if let Ok(key) = BinaryMetadataKey::from_bytes(key) {
                 map.append_bin(key, MetadataValue::from_bytes(value));
@@ -95,81 +193,120 @@ unsafe fn metadata_from(entries: *const ffi::trn_metadata, count: usize) -> Meta
 }
 
 unsafe extern "C" fn send(this: *mut c_void, slices: *const ffi::trn_slice, count: usize, _flags: c_uint) -> c_int {
-    let host = unsafe { &*this.cast::<Host>() };
-    let mut message = Vec::new(); // tonic frames a message in one buffer of its own: the one copy of this host
-    for i in 0..count {
-        let slice = unsafe { &*slices.add(i) };
-        if slice.size > 0 {
-            message.extend_from_slice(unsafe { std::slice::from_raw_parts(slice.data.cast::<u8>(), slice.size) });
-        }
-        if let Some(release) = slice.release {
-            unsafe { release(slice.owner) };
+    let exchange = unsafe { exchange(this) };
+    let owned = (0..count).map(|i| Owned(unsafe { slices.add(i).read() })).collect();
+    match frames(owned) {
+        Some(frames) => exchange.push(frames),
+        None => {
+            exchange.finish(Status::resource_exhausted("A response message is over 4 GiB"));
+            SEND_CLOSED
         }
     }
-    let size = message.len();
-    if host.finished.load(Ordering::Acquire) || host.events.send(Event::Message(message.into())).is_err() {
-        return 2;
-    }
-    i32::from(host.queued.fetch_add(size, Ordering::AcqRel) + size > HIGH_WATER)
 }
 
-unsafe extern "C" fn finish(this: *mut c_void, code: c_int, message: *const c_char, details: *const c_void, details_size: usize,
-                            trailing: *const ffi::trn_metadata, count: usize) {
-    let host = unsafe { &*this.cast::<Host>() };
-    if host.finished.swap(true, Ordering::AcqRel) {
-        return;
-    }
-    let metadata = unsafe { metadata_from(trailing, count) };
-    let end = if code == 0 {
-        Ok(metadata)
-    } else {
-        let text = if message.is_null() { String::new() } else { unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned() };
-        let bytes = if details.is_null() { Bytes::new() } else { Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(details.cast::<u8>(), details_size) }) };
-        Err(Box::new(Status::with_details_and_metadata(Code::from(code), text, bytes, metadata)))
-    };
-    let _ = host.events.send(Event::Finish(end));
+unsafe extern "C" fn finish(
+    this: *mut c_void,
+    code: c_int,
+    message: *const c_char,
+    details: *const c_void,
+    details_size: usize,
+    trailing: *const ffi::trn_metadata,
+    count: usize,
+) {
+    let text =
+        if message.is_null() { "".into() } else { unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned() };
+    let details = Bytes::copy_from_slice(unsafe { ffi::bytes(details, details_size) });
+    let trailing = unsafe { metadata_from(trailing, count) };
+    unsafe { exchange(this) }.finish(Status::with_details_and_metadata(Code::from(code), text, details, trailing));
 }
 
 unsafe extern "C" fn recv(this: *mut c_void) {
-    unsafe { &*this.cast::<Host>() }.pulls.notify_one();
+    unsafe { exchange(this) }.pulls.add_permits(1);
 }
 
 unsafe extern "C" fn set_initial(this: *mut c_void, entries: *const ffi::trn_metadata, count: usize) {
-    let host = unsafe { &*this.cast::<Host>() };
-    *host.initial.lock().unwrap_or_else(|e| e.into_inner()) = Some(unsafe { metadata_from(entries, count) });
+    let metadata = unsafe { metadata_from(entries, count) };
+    unsafe { exchange(this) }.lock().initial = Some(metadata);
 }
 
+/// tonic offers no reset to a body; the client sees the status instead.
 unsafe extern "C" fn abort(this: *mut c_void, code: c_int) {
-    unsafe { finish(this, code, c"aborted".as_ptr(), null(), 0, null(), 0) };
+    unsafe { exchange(this) }.fail(Status::new(Code::from(code), "The server aborted the call"));
 }
 
 unsafe extern "C" fn destroy(this: *mut c_void) {
-    drop(unsafe { Box::from_raw(this.cast::<Host>()) });
+    drop(unsafe { Arc::from_raw(this.cast::<Exchange>()) });
 }
 
-static HOST: ffi::trn_call_host =
-    ffi::trn_call_host { struct_size: size_of::<ffi::trn_call_host>(), send, finish, recv, set_initial_metadata: set_initial, abort, destroy };
+static HOST: ffi::trn_call_host = ffi::trn_call_host {
+    struct_size: size_of::<ffi::trn_call_host>(),
+    send,
+    finish,
+    recv,
+    set_initial_metadata: set_initial,
+    abort,
+    destroy,
+};
 
-/// Deliveries to the frontend, serialized. The call's last delivery comes when this is dropped.
-struct Deliver {
+// ---- deliveries ----
+
+/// The host's reference to a call: its deliveries, one at a time, and none after the last.
+pub(crate) struct Delivery {
     call: *mut ffi::trn_call,
-    over: Mutex<bool>,
+    is_over: Mutex<bool>,
+    _routes: Routes, // what serves the call lives as long as it
 }
-unsafe impl Send for Deliver {}
-unsafe impl Sync for Deliver {}
+unsafe impl Send for Delivery {}
+unsafe impl Sync for Delivery {}
 
-impl Deliver {
-    fn to(&self, deliver: impl FnOnce(*mut ffi::trn_call)) {
-        let over = self.over.lock().unwrap_or_else(|e| e.into_inner());
-        if !*over {
+impl Delivery {
+    /// Makes the call and opens it.
+    pub fn open(
+        request: &ffi::trn_call_request,
+        exchange: &Arc<Exchange>,
+        routes: Routes,
+    ) -> Result<Arc<Delivery>, Status> {
+        let this = Arc::into_raw(exchange.clone());
+        let mut call = std::ptr::null_mut();
+        let status = unsafe { ffi::trn_call_create(request, &HOST, this.cast_mut().cast(), &mut call) };
+        if status != 0 {
+            drop(unsafe { Arc::from_raw(this) });
+            return Err(Status::new(Code::from(status), "The call cannot be opened"));
+        }
+        unsafe { ffi::trn_call_deliver_open(call) };
+        Ok(Arc::new(Delivery { call, is_over: Mutex::new(false), _routes: routes }))
+    }
+
+    fn with(&self, deliver: impl FnOnce(*mut ffi::trn_call)) {
+        let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_over {
             deliver(self.call);
         }
     }
-    fn end(&self, cancelled: bool) {
-        let mut over = self.over.lock().unwrap_or_else(|e| e.into_inner());
-        if !std::mem::replace(&mut *over, true) {
+
+    pub fn message(&self, bytes: Bytes) {
+        let (data, size) = (bytes.as_ptr().cast(), bytes.len());
+        self.with(|call| {
+            let owner = Box::into_raw(Box::new(bytes)).cast();
+            let message = ffi::trn_slice { data, size, release: Some(drop_bytes), owner };
+            unsafe { ffi::trn_call_deliver_message(call, message) };
+        });
+    }
+
+    pub fn half_close(&self) {
+        self.with(|call| unsafe { ffi::trn_call_deliver_half_close(call) });
+    }
+
+    pub fn writable(&self) {
+        self.with(|call| unsafe { ffi::trn_call_deliver_writable(call) });
+    }
+
+    /// The last delivery. Does nothing the second time.
+    pub fn end(&self, is_cancelled: bool) {
+        let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut *is_over, true) {
             unsafe {
-                if cancelled {
+                if is_cancelled {
                     ffi::trn_call_deliver_cancel(self.call);
                 }
                 ffi::trn_call_deliver_done(self.call);
@@ -182,163 +319,11 @@ unsafe extern "C" fn drop_bytes(owner: *mut c_void) {
     drop(unsafe { Box::from_raw(owner.cast::<Bytes>()) });
 }
 
-async fn receive(deliver: Arc<Deliver>, mut requests: Streaming<Bytes>, pulls: Arc<Notify>, single: bool) {
-    loop {
-        if !single {
-            pulls.notified().await;
-        }
-        match requests.message().await {
-            Ok(Some(bytes)) => {
-                let owner = Box::new(bytes);
-                let slice = ffi::trn_slice { data: owner.as_ptr().cast(), size: owner.len(), release: Some(drop_bytes), owner: Box::into_raw(owner).cast() };
-                let mut slice = Some(slice);
-                deliver.to(|call| unsafe { ffi::trn_call_deliver_message(call, slice.take().unwrap_unchecked()) });
-                if let Some(slice) = slice {
-                    unsafe { drop_bytes(slice.owner) };
-                }
-                if single {
-                    return deliver.to(|call| unsafe { ffi::trn_call_deliver_half_close(call) });
-                }
-            }
-            Ok(None) => return deliver.to(|call| unsafe { ffi::trn_call_deliver_half_close(call) }),
-            Err(_) => return deliver.end(true),
-        }
+/// The trailers that say how a call ended.
+pub(crate) fn trailers(status: &Status) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    if status.add_header(&mut map).is_err() {
+        map.insert("grpc-status", http::HeaderValue::from(Code::Internal as i32));
     }
-}
-
-/// What tonic reads: the queued messages, then the end. Dropped early: the client is gone.
-struct Replies {
-    events: mpsc::UnboundedReceiver<Event>,
-    queued: Arc<AtomicUsize>,
-    deliver: Arc<Deliver>,
-    ended: bool,
-}
-
-impl tokio_stream::Stream for Replies {
-    type Item = Result<Bytes, Status>;
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.ended {
-            return Poll::Ready(None);
-        }
-        match self.events.poll_recv(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(Event::Message(bytes))) => {
-                let before = self.queued.fetch_sub(bytes.len(), Ordering::AcqRel);
-                if before > HIGH_WATER / 2 && before - bytes.len() <= HIGH_WATER / 2 {
-                    self.deliver.to(|call| unsafe { ffi::trn_call_deliver_writable(call) });
-                }
-                Poll::Ready(Some(Ok(bytes)))
-            }
-            Poll::Ready(Some(Event::Finish(Ok(_)))) | Poll::Ready(None) => {
-                self.ended = true;
-                Poll::Ready(None)
-            }
-            Poll::Ready(Some(Event::Finish(Err(status)))) => {
-                self.ended = true;
-                Poll::Ready(Some(Err(*status)))
-            }
-        }
-    }
-}
-
-impl Drop for Replies {
-    fn drop(&mut self) {
-        self.deliver.end(!self.ended);
-    }
-}
-
-fn open(method: Method, request: &Request<Streaming<Bytes>>, host: Host) -> Result<Arc<Deliver>, Status> {
-    let mut keys = Vec::new();
-    let mut values: Vec<Vec<u8>> = Vec::new();
-    for entry in request.metadata().iter() {
-        let (key, value) = match entry {
-            KeyAndValueRef::Ascii(key, value) => (key.as_str(), value.as_bytes().to_vec()),
-            KeyAndValueRef::Binary(key, value) => (key.as_str(), value.to_bytes().map(|b| b.to_vec()).unwrap_or_default()),
-        };
-        keys.push(CString::new(key).map_err(|e| Status::invalid_argument(e.to_string()))?);
-        values.push(value);
-    }
-    let entries: Vec<_> = keys.iter().zip(&values).map(|(k, v)| ffi::trn_metadata { key: k.as_ptr(), value: v.as_ptr().cast(), size: v.len() }).collect();
-    let peer = CString::new(request.remote_addr().map_or("tonic:".into(), |a| format!("ip:{a}"))).unwrap_or_default();
-    let request = ffi::trn_call_request {
-        struct_size: size_of::<ffi::trn_call_request>(),
-        method: method.0,
-        metadata: entries.as_ptr(),
-        metadata_count: entries.len(),
-        peer: peer.as_ptr(),
-        identity: null(),
-        deadline_ns: 0, // tonic enforces grpc-timeout itself and drops the reply stream
-    };
-    let host = Box::into_raw(Box::new(host));
-    let mut call = std::ptr::null_mut();
-    let status = unsafe { ffi::trn_call_create(&request, &HOST, host.cast(), &mut call) };
-    if status != 0 {
-        drop(unsafe { Box::from_raw(host) });
-        return Err(Status::new(Code::from(status), "cannot open the call"));
-    }
-    Ok(Arc::new(Deliver { call, over: Mutex::new(false) }))
-}
-
-#[derive(Clone)]
-struct Handler(Method);
-
-impl tonic::server::StreamingService<Bytes> for Handler {
-    type Response = Bytes;
-    type ResponseStream = Replies;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Replies>, Status>> + Send>>;
-
-    fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
-        let method = self.0;
-        Box::pin(async move {
-            let (events, receiver) = mpsc::unbounded_channel();
-            let queued = Arc::new(AtomicUsize::new(0));
-            let pulls = Arc::new(Notify::new());
-            let initial = Arc::new(Mutex::new(None));
-            let host = Host { events, queued: queued.clone(), finished: AtomicBool::new(false), pulls: pulls.clone(), initial: initial.clone() };
-            let deliver = open(method, &request, host)?;
-            deliver.to(|call| unsafe { ffi::trn_call_deliver_open(call) });
-            let replies = Replies { events: receiver, queued, deliver: deliver.clone(), ended: false };
-            let mut response = Response::new(replies);
-            if let Some(metadata) = initial.lock().unwrap_or_else(|e| e.into_inner()).take() {
-                *response.metadata_mut() = metadata;
-            }
-            tokio::spawn(receive(deliver, request.into_inner(), pulls, method.single()));
-            Ok(response)
-        })
-    }
-}
-
-/// The tower service: answers the routes' paths, and UNIMPLEMENTED for others.
-#[derive(Clone)]
-pub struct Mount(Routes);
-
-impl Mount {
-    pub(crate) fn new(routes: Routes) -> Mount {
-        Mount(routes)
-    }
-}
-
-impl<B> tower_service::Service<http::Request<B>> for Mount
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-{
-    type Response = http::Response<tonic::body::Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let routes = self.0.clone(); // the routes live as long as their calls
-        Box::pin(async move {
-            let Some(method) = routes.find(request.uri().path()) else {
-                return Ok(Status::unimplemented(format!("unknown method {}", request.uri().path())).into_http());
-            };
-            let mut grpc = tonic::server::Grpc::new(Raw).max_decoding_message_size(MESSAGE_MAX).max_encoding_message_size(MESSAGE_MAX);
-            Ok(grpc.streaming(Handler(method), request).await)
-        })
-    }
+    map
 }

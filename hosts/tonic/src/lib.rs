@@ -4,11 +4,16 @@
 //! the fallback of the server's router: `axum_router.fallback_service(routes.mount())`.
 pub mod ffi;
 mod host;
+mod mount;
 
-pub use host::Mount;
+pub use mount::Mount;
 use std::ffi::{CStr, CString};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
+
+/// Who sends a request, as the program's own layer or interceptor found out: put it into the request's extensions.
+#[derive(Clone, Debug)]
+pub struct Identity(pub String);
 
 struct Inner {
     routes: *mut ffi::trn_routes,
@@ -33,7 +38,11 @@ pub struct Routes(Arc<Inner>);
 
 fn failure(what: &str, status: i32, error: *mut ffi::trn_error) -> String {
     unsafe {
-        let text = if error.is_null() { String::new() } else { CStr::from_ptr(ffi::trn_error_message(error)).to_string_lossy().into_owned() };
+        let text = if error.is_null() {
+            String::new()
+        } else {
+            CStr::from_ptr(ffi::trn_error_message(error)).to_string_lossy().into_owned()
+        };
         ffi::trn_error_unref(error);
         format!("{what}: status {status}: {text}")
     }
@@ -80,8 +89,8 @@ impl Routes {
         Mount::new(self.clone())
     }
 
-    fn find(&self, path: &str) -> Option<host::Method> {
+    fn find(&self, path: &str) -> Option<mount::Method> {
         let method = unsafe { ffi::trn_routes_find(self.0.routes, path.as_ptr().cast(), path.len()) };
-        (!method.is_null()).then_some(host::Method(method))
+        (!method.is_null()).then_some(mount::Method(method))
     }
 }
