@@ -126,6 +126,7 @@ static trn_status put_analyzed(trn_plan *plan, trn_strbuf *out, trn_error **erro
 
 /* "with_columns" as "WithColumns". */
 static void put_camel(trn_strbuf *out, const char *name) {
+  if (strncmp(name, "trn_", 4) == 0) name += 4; /* a member of ours */
   bool upper = true;
   for (; *name; name++) {
     if (*name == '_') {
