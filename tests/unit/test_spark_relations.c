@@ -334,6 +334,68 @@ static void unions_by_name_align_columns(void **state) {
   check_relation("missing allowed", msg_union(arena, l, m, true, true, 5), "a int, b string, d bigint");
 }
 
+static void rows_become_columns_and_back(void **state) {
+  (void)state;
+  static const sql_case cases[] = {
+      {"select * from (select a, b, d from u) pivot (sum(d) as s, max(d) for b in ('x' as x, 'y'))",
+       "a int, x_s bigint, x_max(d) bigint, y_s bigint, y_max(d) bigint"},
+      {"select * from (select a, b, d from u) pivot (sum(d) for b in ('x', 'y'))", "a int, x bigint, y bigint"},
+      {"select * from u unpivot (v for n in (a, d as x))", "b string, n string, v bigint"},
+  };
+  CHECK_ALL(cases);
+}
+
+static void nulls_are_filled_dropped_and_replaced(void **state) {
+  (void)state;
+  Spark__Connect__NAFill fill = SPARK__CONNECT__NAFILL__INIT;
+  Spark__Connect__NADrop drop = SPARK__CONNECT__NADROP__INIT;
+  Spark__Connect__NAReplace replace = SPARK__CONNECT__NAREPLACE__INIT;
+  Spark__Connect__NAReplace__Replacement replacement = SPARK__CONNECT__NAREPLACE__REPLACEMENT__INIT;
+  Spark__Connect__NAReplace__Replacement *replacements[1] = {&replacement};
+  Spark__Connect__Expression__Literal *values[1] = {msg_int(arena, 5)->literal};
+  char *names[1] = {"d"};
+  msg_rel *u = msg_table(arena, "u", 1);
+  fill.input = drop.input = replace.input = u;
+  fill.n_values = 1;
+  fill.values = values;
+  check_relation("fill: numbers only", msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_FILL_NA, &fill, 2),
+                 "|project #4 := coalesce(#1, 5), #2, #5 := coalesce(#3, 5:bigint)\n"
+                 "  scan parquet /data/u [#1 int, #2 string, #3 bigint]");
+  drop.n_cols = 1;
+  drop.cols = names;
+  check_relation("drop", msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_DROP_NA, &drop, 2),
+                 "|filter is_not_null(#3)\n  scan parquet /data/u [#1 int, #2 string, #3 bigint]");
+  drop.n_cols = 0;
+  drop._min_non_nulls_case = SPARK__CONNECT__NADROP___MIN_NON_NULLS_MIN_NON_NULLS;
+  drop.min_non_nulls = 2;
+  check_relation("thresh", msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_DROP_NA, &drop, 2),
+                 "a int, b string, d bigint");
+  replacement.old_value = msg_int(arena, 1)->literal;
+  replacement.new_value = msg_int(arena, 2)->literal;
+  replace.n_replacements = 1;
+  replace.replacements = replacements;
+  replace.n_cols = 1;
+  replace.cols = names;
+  check_relation("replace", msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_REPLACE, &replace, 2),
+                 "|project #1, #2, #4 := case when =(#3, 1:bigint) then 2:bigint else #3 end\n"
+                 "  scan parquet /data/u [#1 int, #2 string, #3 bigint]");
+  names[0] = "nope";
+  check_relation("no such column", msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_REPLACE, &replace, 2),
+                 "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`nope` proposal=`a`, `b`, `d`");
+}
+
+static void columns_are_described(void **state) {
+  (void)state;
+  Spark__Connect__StatDescribe describe = SPARK__CONNECT__STAT_DESCRIBE__INIT;
+  Spark__Connect__StatCorr corr = SPARK__CONNECT__STAT_CORR__INIT;
+  describe.input = corr.input = msg_table(arena, "t", 1);
+  corr.col1 = "a";
+  corr.col2 = "c";
+  check_relation("describe", msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_DESCRIBE, &describe, 2),
+                 "summary string, a string, b string, c string");
+  check_relation("corr", msg_relation(arena, SPARK__CONNECT__RELATION__REL_TYPE_CORR, &corr, 2), "corr double");
+}
+
 static void generated_names_are_marked(void **state) {
   (void)state;
   trn_plan *plan = NULL;
@@ -630,6 +692,9 @@ int main(void) {
       cmocka_unit_test(plan_ids_reach_through_what_keeps_columns),
       cmocka_unit_test(columns_are_added_renamed_dropped),
       cmocka_unit_test(unions_by_name_align_columns),
+      cmocka_unit_test(rows_become_columns_and_back),
+      cmocka_unit_test(nulls_are_filled_dropped_and_replaced),
+      cmocka_unit_test(columns_are_described),
       cmocka_unit_test(generated_names_are_marked),
       cmocka_unit_test(parameters_are_bound),
       cmocka_unit_test(references_of_sql_are_relations),

@@ -433,14 +433,12 @@ static trn_status make_outer(lookup *l, const spark_context *owner) {
 
 static trn_status by_plan_id(lookup *l, int64_t id) {
   spark_translator *t = l->t;
-  bool any = false;
   unsigned level = 0; /* as in Spark: its own query and the one around it */
   for (spark_context *context = spark__state(t)->context; context && level < 2; context = context->outer, level++) {
     spark_resolved resolved;
     bool found = false, matched = false;
     trn_status status =
         find_by_plan_id(t, context, id, l->parts, l->count, l->position, &resolved, &found, &matched, l->error);
-    any |= matched;
     if (status != TRN_OK) return status;
     if (!found) continue;
     status = take(l, &resolved, as_seen(t, context, resolved.column->expr));
