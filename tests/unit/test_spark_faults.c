@@ -9,14 +9,12 @@
 
 #include "support/spark_client.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_FAULTS 0
-#else
-#define HAS_FAULTS 1
-
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *memory, size_t size);
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
 
 static _Thread_local bool is_client; /* the test's own thread: it does not handle failures */
 static atomic_long countdown;        /* allocations of other threads until one fails; 0: none does */
@@ -29,16 +27,16 @@ static bool fails(void) {
   return true;
 }
 
-void *malloc(size_t size) {
-  return fails() ? NULL : __libc_malloc(size);
+void *__wrap_malloc(size_t size) {
+  return fails() ? NULL : __real_malloc(size);
 }
 
-void *calloc(size_t count, size_t size) {
-  return fails() ? NULL : __libc_calloc(count, size);
+void *__wrap_calloc(size_t count, size_t size) {
+  return fails() ? NULL : __real_calloc(count, size);
 }
 
-void *realloc(void *memory, size_t size) {
-  return fails() ? NULL : __libc_realloc(memory, size);
+void *__wrap_realloc(void *memory, size_t size) {
+  return fails() ? NULL : __real_realloc(memory, size);
 }
 
 typedef struct server_call {
@@ -140,17 +138,11 @@ static void settings_survive(void **state) {
   fail_each_allocation(run_set, true);
   fail_each_allocation(run_config, true);
 }
-#endif
-
 int main(void) {
-#if HAS_FAULTS
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_query_survives),    cmocka_unit_test(a_query_in_a_new_session_survives),
       cmocka_unit_test(a_sql_text_survives), cmocka_unit_test(a_wrong_query_survives),
       cmocka_unit_test(settings_survive),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
-#else
-  return 0;
-#endif
 }
