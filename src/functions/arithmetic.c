@@ -84,7 +84,8 @@ typedef bool (*binary_loop)(const void *a, int64_t sa, const void *b, int64_t sb
     return name(a, sa, b, sb, out, n);                                                                                 \
   }
 LOOP(add_i8)
-LOOP(subtract_i8) LOOP(multiply_i8) LOOP(add_i16) LOOP(subtract_i16) LOOP(multiply_i16) LOOP(add_i32) LOOP(subtract_i32)
+LOOP(subtract_i8)
+LOOP(multiply_i8) LOOP(add_i16) LOOP(subtract_i16) LOOP(multiply_i16) LOOP(add_i32) LOOP(subtract_i32)
     LOOP(multiply_i32) LOOP(add_i64) LOOP(subtract_i64) LOOP(multiply_i64) LOOP(add_f32) LOOP(subtract_f32)
         LOOP(multiply_f32) LOOP(add_f64) LOOP(subtract_f64) LOOP(multiply_f64)
 

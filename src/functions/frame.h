@@ -24,8 +24,9 @@ typedef struct fn_scalar {
 } fn_scalar;
 
 /* flags */
-#define FN_STRICT 1u /* a null argument gives null: validity is done before the kernel; the kernel may skip such rows  \
-                      */
+#define FN_STRICT                                                                                                      \
+  1u /* a null argument gives null: validity is done before the kernel; the kernel may skip such rows                  \
+      */
 #define FN_POSITION 2u /* the last argument is the error position; not among call->columns */
 #define FN_NULLABLE 4u /* null can come out of arguments that are not */
 #define FN_NEVER_NULL 8u
@@ -82,6 +83,7 @@ trn_status fn__evaluate(const struct trn_scalar_function *function, const trn_fu
 /* The files' tables, ended by a row without a name. */
 extern const fn_scalar fn__arithmetic_table[], fn__rounding_table[], fn__cast_table[], fn__datetime_table[],
     fn__datetime_format_table[], fn__interval_table[], fn__string_table[], fn__string_more_table[], fn__math_table[],
-    fn__hash_table[], fn__conditional_table[], fn__nested_table[], fn__nested_make_table[], fn__regex_table[];
+    fn__hash_table[], fn__conditional_table[], fn__nested_table[], fn__nested_make_table[], fn__nested_list_table[],
+    fn__nested_map_table[], fn__regex_table[];
 const trn_function_library *fn__library(void);
 #endif

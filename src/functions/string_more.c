@@ -113,8 +113,11 @@ typedef struct like_step {
 #define ANY_MANY 0xfffffffeu
 #define LIKE_STEPS_MAX 65536
 
-static uint32_t fold(uint32_t code, bool ignore_case) {
-  return ignore_case && code < 0x80 && code >= 'A' && code <= 'Z' ? code + 32 : code;
+/* `unicode`: NULL keeps the case. */
+static uint32_t fold(uint32_t code, locale_t unicode) {
+  if (!unicode) return code;
+  if (code < 0x80) return code >= 'A' && code <= 'Z' ? code + 32 : code;
+  return (uint32_t)towlower_l((wint_t)code, unicode);
 }
 
 /* The pattern is shown in quotes; so is the character that is wrongly escaped, where there is one. */
@@ -135,7 +138,7 @@ static trn_status raise_pattern(const fn_call *call, fn_text pattern, fn_text es
   return status;
 }
 
-static trn_status compile_like(const fn_call *call, fn_text pattern, uint32_t escape, bool ignore_case,
+static trn_status compile_like(const fn_call *call, fn_text pattern, uint32_t escape, locale_t unicode,
                                like_step *steps, size_t *count) {
   *count = 0;
   for (size_t at = 0, size; at < pattern.size; at += size) {
@@ -149,21 +152,21 @@ static trn_status compile_like(const fn_call *call, fn_text pattern, uint32_t es
       if (code != '_' && code != '%' && code != escape)
         return raise_pattern(call, pattern, (fn_text){pattern.data + at, next});
       size = next;
-      steps[(*count)++].code = fold(code, ignore_case);
+      steps[(*count)++].code = fold(code, unicode);
     } else if (code == '%') {
       if (*count == 0 || steps[*count - 1].code != ANY_MANY) steps[(*count)++].code = ANY_MANY;
     } else {
-      steps[(*count)++].code = code == '_' ? ANY_ONE : fold(code, ignore_case);
+      steps[(*count)++].code = code == '_' ? ANY_ONE : fold(code, unicode);
     }
   }
   return TRN_OK;
 }
 
 /* Two pointers: after a failure the last % takes one character more. */
-static bool like_matches(fn_text text, const like_step *steps, size_t count, bool ignore_case) {
+static bool like_matches(fn_text text, const like_step *steps, size_t count, locale_t unicode) {
   size_t at = 0, step = 0, star = SIZE_MAX, star_at = 0, size;
   while (at < text.size) {
-    uint32_t code = fold(fn__char_decode((fn_text){text.data + at, text.size - at}, &size), ignore_case);
+    uint32_t code = fold(fn__char_decode((fn_text){text.data + at, text.size - at}, &size), unicode);
     if (step < count && steps[step].code == ANY_MANY) {
       star = step++;
       star_at = at;
@@ -228,17 +231,18 @@ static bool pieces_match(fn_text text, const pieces *p) {
 
 static trn_status like(fn_call *call) {
   bool ignore_case = call->function->op;
+  locale_t unicode = ignore_case ? newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0) : (locale_t)0;
   like_step *steps = malloc(LIKE_STEPS_MAX * sizeof *steps);
   size_t count = 0, size;
   pieces plain = {.count = 0};
   fn_text compiled = {NULL, 0};
-  trn_status status = steps ? TRN_OK : fn__raise_out_of_memory(&call->report);
+  trn_status status = steps && (unicode || !ignore_case) ? TRN_OK : fn__raise_out_of_memory(&call->report);
   for (int64_t row = 0; row < call->rows && status == TRN_OK; row++) {
     if (fn__row_is_null(&call->out, row)) continue;
     fn_text pattern = text_at(call, 1, row), escape = call->count > 2 ? text_at(call, 2, row) : (fn_text){"\\", 1};
     if (pattern.data != compiled.data || pattern.size != compiled.size) {
-      status = compile_like(call, pattern, escape.size ? fn__char_decode(escape, &size) : ANY_ONE, ignore_case, steps,
-                            &count);
+      status =
+          compile_like(call, pattern, escape.size ? fn__char_decode(escape, &size) : ANY_ONE, unicode, steps, &count);
       compiled = pattern;
       plain.count = 0;
       if (!ignore_case) cut_pieces(pattern, escape, &plain);
@@ -246,9 +250,10 @@ static trn_status like(fn_call *call) {
     if (plain.count)
       fn__set_bool(&call->out, row, pieces_match(text_at(call, 0, row), &plain));
     else if (status == TRN_OK)
-      fn__set_bool(&call->out, row, like_matches(text_at(call, 0, row), steps, count, ignore_case));
+      fn__set_bool(&call->out, row, like_matches(text_at(call, 0, row), steps, count, unicode));
   }
   free(steps);
+  if (unicode) freelocale(unicode);
   return status;
 }
 

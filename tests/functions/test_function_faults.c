@@ -89,6 +89,8 @@ static void scalars_survive(void **state) {
       {"trn.array_concat", {"Lu|a,b", "Lu|c"}},
       {"trn.map_from_arrays", {"Li|1,2,3", "Lu|a,b,c", "=" POSITION}},
       {"trn.array_contains", {"Lu|a,b", "u|b"}},
+      {"trn.array_union", {"Lu|a,b,a", "Lu|c"}},
+      {"trn.sort_array", {"Lu|b,a"}},
       {"trn.levenshtein", {"u|kitten", "u|sitting"}},
       {"trn.date_format", {"T|2020-01-01 00:00:00", "=u|yyyy-MM-dd", "=u|UTC"}},
   };

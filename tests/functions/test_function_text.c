@@ -94,7 +94,9 @@ static void searching_and_changing(void **state) {
       {"trn.like", "!INVALID_FORMAT.ESC_AT_THE_END|format='a\\'", {"u|a", "u|a\\", "=u|\\", H_POS}},
       {"trn.like", "!INVALID_FORMAT.ESC_IN_THE_MIDDLE|char='b'", {"u|a", "u|a\\b", "=u|\\", H_POS}},
       {"trn.ilike", "b|true", {"u|Spark", "u|_Park", "=u|\\", H_POS}},
+      {"trn.ilike", "b|true", {"u|\xc3\x84pfel", "u|\xc3\xa4PF__", "=u|\\", H_POS}},
       {"trn.hex", "u|11", {"l|17"}},
+      {"trn.reverse", "z|fecafe", {"z|\xfe\xca\xfe"}},
       {"trn.hex", "u|FFFFFFFFFFFFFFFF", {"l|-1"}},
       {"trn.hex", "u|537061726B2053514C", {"u|Spark SQL"}},
       {"trn.unhex", "z|537061726b2053514c", {"u|537061726B2053514C"}},
@@ -304,6 +306,45 @@ static void making_arrays_and_maps(void **state) {
   H_RUN_ALL(ROWS);
 }
 
+static void lists_are_rearranged(void **state) {
+  (void)state;
+  static const h_row ROWS[] = {
+      {"trn.array_distinct", "[1,2,~]", {"Li|1,2,~,1,~"}},
+      {"trn.array_distinct", "[0,nan]", {"Lg|0,nan,-0.0,nan"}},
+      {"trn.array_union", "[1,2,3,~]", {"Li|1,2,2", "Li|3,~,1"}},
+      {"trn.array_intersect", "[1,~]", {"Li|1,2,1,~", "Li|~,1"}},
+      {"trn.array_except", "[2]", {"Li|1,2,2,~", "Li|~,1"}},
+      {"trn.array_remove", "[1,~]", {"Li|1,2,~,2", "i|2"}},
+      {"trn.array_remove", "+l|~", {"Li|1", "i|~"}},
+      {"trn.array_compact", "[1,3]", {"Li|1,~,3"}},
+      {"trn.array_append", "[a,b]", {"Lu|a", "u|b"}},
+      {"trn.array_append", "[a,~]", {"Lu|a", "u|~"}},
+      {"trn.array_append", "+l|~", {"Lu|~", "u|a"}},
+      {"trn.array_prepend", "[b,a]", {"Lu|a", "u|b"}},
+      {"trn.array_repeat", "[7,7]", {"i|7", "i|2"}},
+      {"trn.array_repeat", "[~]", {"i|~", "i|1"}},
+      {"trn.array_repeat", "[]", {"i|7", "i|-1"}},
+      {"trn.slice", "[2,3]", {"Li|1,2,3,4", "i|2", "i|2", H_POS}},
+      {"trn.slice", "[3,4]", {"Li|1,2,3,4", "i|-2", "i|9", H_POS}},
+      {"trn.slice", "[]", {"Li|1,2", "i|-3", "i|1", H_POS}},
+      {"trn.slice", "!INVALID_PARAMETER_VALUE.START", {"Li|1,2", "i|0", "i|1", H_POS}},
+      {"trn.slice", "!INVALID_PARAMETER_VALUE.LENGTH|length=-1", {"Li|1,2", "i|1", "i|-1", H_POS}},
+      {"trn.array_reverse", "[3,~,1]", {"Li|1,~,3"}},
+      {"trn.sort_array", "[~,1,2,3]", {"Li|3,1,~,2", "=b|true"}},
+      {"trn.sort_array", "[c,b,a,~]", {"Lu|b,c,~,a", "=b|false"}},
+      {"trn.array_max", "i|20", {"Li|1,20,~,3"}},
+      {"trn.array_max", "g|nan", {"Lg|1,nan,3"}},
+      {"trn.array_min", "u|a", {"Lu|b,a,~"}},
+      {"trn.array_min", "i|~", {"Li|~,~"}},
+      {"trn.array_join", "u|hello world", {"Lu|hello,~,world", "u| "}},
+      {"trn.array_join", "u|a,-,b", {"Lu|a,~,b", "u|,", "u|-"}},
+      {"trn.arrays_overlap", "b|true", {"Li|1,2,3", "Li|3,4"}},
+      {"trn.arrays_overlap", "b|~", {"Li|1,~", "Li|3,4"}},
+      {"trn.arrays_overlap", "b|false", {"Li|1,2", "Li|3,4"}},
+  };
+  H_RUN_ALL(ROWS);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pieces_count_characters_from_one),
@@ -313,6 +354,7 @@ int main(void) {
       cmocka_unit_test(conditionals_and_arrays),
       cmocka_unit_test(regular_expressions_are_javas),
       cmocka_unit_test(making_arrays_and_maps),
+      cmocka_unit_test(lists_are_rearranged),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
