@@ -169,6 +169,26 @@ static void test_c_aggregates_run_over_windows(void **state) {
   RUN_EXPECT("0,0,0;1,1,1;2,3,3;3,6,5;4,10,7;");
 }
 
+static void test_results_have_the_types_that_plans_declare(void **state) {
+  (void)state;
+  bytes *b = &f.plan;
+  begin(b); /* row_number is uint64 in the engine; the kernel takes int64 only */
+  op_range(b, 3, 1, 0);
+  op_column(b, 0);
+  u8(b, TRN_OP_WINDOW), u8(b, 0), u8(b, TRN_HOME_ENGINE), str(b, "row_number"), u8(b, 0), u8(b, 0), u32(b, 0), u32(b, 0);
+  u32(b, 1), u8(b, 1), u8(b, TRN_FRAME_ROWS), u8(b, TRN_BOUND_UNBOUNDED_PRECEDING), u8(b, TRN_BOUND_CURRENT_ROW), u8(b, 0), u8(b, 0);
+  type(b, TRN_TYPE_INT64);
+  u8(b, TRN_OP_WINDOW_REL), u32(b, 1), u32(b, 1);
+  op_column(b, 0), op_column(b, 1), op_call(b, TRN_HOME_LIBRARY, "t.plus_one", 1, TRN_TYPE_INT64), op_project(b, 2, 0, 2);
+  op_column(b, 0), op_sort(b, 1, 0);
+  RUN_EXPECT("0,4;1,3;2,2;");
+  begin(b); /* so is the length of a text int32 */
+  op_text(b, "four"), u8(b, TRN_OP_VALUES), u32(b, 1), u32(b, 1), u32(b, 0), type(b, TRN_TYPE_STRING), u8(b, 1);
+  op_column(b, 0), op_call(b, TRN_HOME_ENGINE, "character_length", 1, TRN_TYPE_INT64);
+  op_call(b, TRN_HOME_LIBRARY, "t.plus_one", 1, TRN_TYPE_INT64), op_project(b, 1, 1);
+  RUN_EXPECT("5;");
+}
+
 static void test_kernel_errors_keep_condition_params_position(void **state) {
   (void)state;
   bytes *b = &f.plan;
@@ -649,6 +669,7 @@ int main(void) {
       cmocka_unit_test_teardown(test_many_partitions_join_without_waiting_for_each_other, reset),
       cmocka_unit_test_teardown(test_c_functions_run_inside, reset),
       cmocka_unit_test_teardown(test_c_aggregates_run_over_windows, reset),
+      cmocka_unit_test_teardown(test_results_have_the_types_that_plans_declare, reset),
       cmocka_unit_test_teardown(test_kernel_errors_keep_condition_params_position, reset),
       cmocka_unit_test_teardown(test_a_kernel_that_refuses_to_bind_fails_the_plan, reset),
       cmocka_unit_test_teardown(test_relations_give_their_rows, reset),

@@ -11,7 +11,7 @@ use crate::features::datafusion::logical_expr::utils::format_state_name;
 use crate::features::datafusion::logical_expr::{
     Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, TypeSignature, Volatility,
 };
-use crate::functions::{Args, call, export_fields, function_name, import};
+use crate::functions::{Args, call, function_name, import};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::hash::{Hash, Hasher};
@@ -96,7 +96,7 @@ impl LibraryAggregate {
                 None => None,
             });
         }
-        Ok(Args::new(export_fields(fields)?, arrays))
+        Args::new(fields, arrays)
     }
 
     fn table(&self) -> &AggregateFunction {
@@ -183,7 +183,7 @@ impl State {
                 None => (Arc::clone(array), false),
             }));
         }
-        let args = Args::new(export_fields(&self.fields)?, arrays);
+        let args = Args::new(&self.fields, arrays)?;
         let mask: Option<Vec<u8>> =
             filter.map(|filter| filter.iter().map(|value| u8::from(value == Some(true))).collect());
         let update = self.function.table().update.ok_or_else(|| Failure::internal("no update"))?;

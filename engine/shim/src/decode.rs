@@ -239,6 +239,45 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The type that the encoding has for columns of `data_type`: what a source gives is cast to it where it differs.
+pub fn engine_type(data_type: &DataType) -> DataType {
+    let same = |field: &Arc<Field>| Arc::new(field.as_ref().clone().with_data_type(engine_type(field.data_type())));
+    match data_type {
+        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+        DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => DataType::Binary,
+        DataType::Timestamp(_, None) => DataType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Timestamp(_, Some(_)) => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        DataType::Duration(_) => DataType::Duration(TimeUnit::Microsecond),
+        DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Nanosecond),
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal256(precision, scale)
+            if *precision <= 38 =>
+        {
+            DataType::Decimal128(*precision, *scale)
+        }
+        DataType::Dictionary(_, value) => engine_type(value),
+        DataType::RunEndEncoded(_, values) => engine_type(values.data_type()),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field) => DataType::List(same(field)),
+        DataType::Map(entries, sorted) => DataType::Map(same(entries), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(same).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Whether a value of type `is` must be cast to be what the plan declares. Names inside nested types do not count.
+pub fn needs_cast(is: &DataType, declared: &DataType) -> bool {
+    match declared {
+        DataType::Null => false,
+        nested if is_nested(nested) => !crate::output::same_layout(is, nested),
+        plain => is != plain,
+    }
+}
+
 pub fn is_nested(data_type: &DataType) -> bool {
     matches!(data_type, DataType::List(_) | DataType::Map(_, _) | DataType::Struct(_))
 }

@@ -267,8 +267,7 @@ pub fn to_c(failure: &Failure) -> EngineError {
 
 /// Every entry point's body: panics become INTERNAL, a failure is handed out through `out` (when there is one).
 pub fn guard(out: *mut EngineError, body: impl FnOnce() -> Fallible<()>) -> i32 {
-    let result = catch_unwind(AssertUnwindSafe(|| stacker::maybe_grow(STACK_NEEDED, STACK_SIZE, body)))
-        .unwrap_or_else(|payload| Err(Failure::from_panic(payload)));
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(Failure::from_panic(payload)));
     match result {
         Ok(()) => {
             if !out.is_null() {
@@ -285,7 +284,12 @@ pub fn guard(out: *mut EngineError, body: impl FnOnce() -> Fallible<()>) -> i32 
     }
 }
 
-/// For entry points without a result.
+/// The same for what works on plans: with enough stack, whatever thread it is.
+pub fn guard_deep(out: *mut EngineError, body: impl FnOnce() -> Fallible<()>) -> i32 {
+    guard(out, || stacker::maybe_grow(STACK_NEEDED, STACK_SIZE, body))
+}
+
+/// For entry points without a result, which leave deep things to other threads.
 pub fn guard_void(body: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(|| stacker::maybe_grow(STACK_NEEDED, STACK_SIZE, body)));
+    let _ = catch_unwind(AssertUnwindSafe(body));
 }

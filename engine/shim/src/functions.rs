@@ -2,6 +2,7 @@
 use crate::abi::{FunctionArg, FunctionError, ScalarFunction, status};
 use crate::error::{Failure, Fallible};
 use crate::features::arrow::array::{Array, ArrayRef, make_array};
+use crate::features::arrow::compute::cast;
 use crate::features::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::features::arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use crate::features::datafusion::common::ScalarValue;
@@ -75,14 +76,48 @@ pub struct Args {
     args: Vec<FunctionArg>,
 }
 
+/// The types that kernels know: view layouts are the engine's own.
+fn kernel_field(field: &FieldRef) -> FieldRef {
+    let same = |child: &FieldRef, make: &dyn Fn(FieldRef) -> DataType| make(kernel_field(child));
+    let data_type = match field.data_type() {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::List(child) => same(child, &DataType::List),
+        DataType::Map(entries, sorted) => same(entries, &|entries| DataType::Map(entries, *sorted)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(kernel_field).collect()),
+        _ => return Arc::clone(field),
+    };
+    match data_type == *field.data_type() {
+        true => Arc::clone(field),
+        false => Arc::new(field.as_ref().clone().with_data_type(data_type)),
+    }
+}
+
+/// Whether an array of `have` may be handed over as `want`: nested nullability may differ, layouts may not.
+fn view_free(have: &DataType, want: &DataType) -> bool {
+    have == want || !matches!(have, DataType::Utf8View | DataType::BinaryView) && have.equals_datatype(want)
+}
+
 impl Args {
-    /// `arrays[i]`: None (bind, not a literal), or the array and whether it stands for all rows.
-    pub fn new(types: Vec<FFI_ArrowSchema>, arrays: Vec<Option<(ArrayRef, bool)>>) -> Self {
-        let arrays: Vec<_> = arrays
-            .into_iter()
-            .map(|array| array.map(|(array, is_scalar)| (FFI_ArrowArray::new(&array.to_data()), is_scalar)))
-            .collect();
-        let mut out = Self { types, arrays, args: vec![] };
+    /// `arrays[i]`: None (bind, not a literal), or the array and whether it stands for all rows. Views are laid out as the
+    /// kernels know them.
+    pub fn new(fields: &[FieldRef], arrays: Vec<Option<(ArrayRef, bool)>>) -> Fallible<Self> {
+        let fields: Vec<FieldRef> = fields.iter().map(kernel_field).collect();
+        let types = fields.iter().map(|field| FFI_ArrowSchema::try_from(field.as_ref()));
+        let types = types.collect::<std::result::Result<Vec<_>, _>>()?;
+        let mut exported = Vec::with_capacity(arrays.len());
+        for (array, field) in arrays.into_iter().zip(&fields) {
+            exported.push(match array {
+                None => None,
+                Some((array, is_scalar)) if view_free(array.data_type(), field.data_type()) => {
+                    Some((FFI_ArrowArray::new(&array.to_data()), is_scalar))
+                }
+                Some((array, is_scalar)) => {
+                    Some((FFI_ArrowArray::new(&cast(&array, field.data_type())?.to_data()), is_scalar))
+                }
+            });
+        }
+        let mut out = Self { types, arrays: exported, args: vec![] };
         out.args = out
             .types
             .iter()
@@ -93,7 +128,7 @@ impl Args {
                 is_scalar: array.as_ref().is_some_and(|(_, is_scalar)| *is_scalar),
             })
             .collect();
-        out
+        Ok(out)
     }
 
     pub fn as_ptr(&self) -> *const FunctionArg {
@@ -103,10 +138,6 @@ impl Args {
     pub fn len(&self) -> usize {
         self.args.len()
     }
-}
-
-pub fn export_fields(fields: &[FieldRef]) -> Fallible<Vec<FFI_ArrowSchema>> {
-    Ok(fields.iter().map(|field| FFI_ArrowSchema::try_from(field.as_ref())).collect::<std::result::Result<_, _>>()?)
 }
 
 /// Takes an array that C gave. C allocators align less than some Arrow types want: those buffers are copied.
@@ -171,7 +202,7 @@ impl LibraryScalar {
 
     fn bind(&self, fields: &[FieldRef], literals: Vec<Option<ArrayRef>>) -> Fallible<FieldRef> {
         let literals = literals.into_iter().map(|literal| literal.map(|array| (array, true))).collect();
-        let args = Args::new(export_fields(fields)?, literals);
+        let args = Args::new(fields, literals)?;
         let mut out = FFI_ArrowSchema::empty();
         let bind = unsafe { &*self.function }.bind.ok_or_else(|| Failure::internal("no bind"))?;
         call(&self.name, |error| unsafe { bind(self.function, args.as_ptr(), args.len(), &mut out, error) })?;
@@ -192,7 +223,7 @@ impl LibraryScalar {
                 ColumnarValue::Scalar(scalar) => (scalar.to_array()?, true),
             }));
         }
-        let c_args = Args::new(export_fields(&args.arg_fields)?, arrays);
+        let c_args = Args::new(&args.arg_fields, arrays)?;
         let mut out = FFI_ArrowArray::empty();
         let evaluate = unsafe { &*self.function }.evaluate.ok_or_else(|| Failure::internal("no evaluate"))?;
         call(&self.name, |error| unsafe {

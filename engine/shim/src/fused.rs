@@ -14,11 +14,12 @@ use crate::features::datafusion::logical_expr::expr::ScalarFunction;
 use crate::features::datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use crate::features::datafusion::logical_expr::simplify::SimplifyContext;
 use crate::features::datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 use crate::features::datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use crate::features::datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
-use crate::machine::{Machine, Parts, column_expr, column_name};
+use crate::machine::{Depth, Machine, Parts, column_expr, column_name};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
@@ -57,7 +58,8 @@ impl Hash for Fused {
 
 impl Fused {
     fn schema(&self, fields: &[FieldRef]) -> Schema {
-        let named = self.columns.iter().zip(fields).map(|(id, field)| field.as_ref().clone().with_name(column_name(*id)));
+        let named =
+            self.columns.iter().zip(fields).map(|(id, field)| field.as_ref().clone().with_name(column_name(*id)));
         Schema::new(named.collect::<Vec<_>>())
     }
 
@@ -128,10 +130,12 @@ fn may_fuse(expr: &Expr) -> bool {
 impl Machine<'_> {
     /// Pushes a call, whose declared type is `result`; packs it when it is deep.
     pub fn push_call(&mut self, expr: Expr, parts: Parts, result: DataType, nullable: bool) -> Fallible<()> {
-        if parts.depth < DEPTH || !may_fuse(&expr) {
+        if parts.depth.seen < DEPTH || !may_fuse(&expr) {
             return self.push_expression(expr, parts);
         }
-        let columns = parts.columns;
+        let mut columns = parts.columns;
+        columns.sort_unstable(); // each once: they become the fields of a schema
+        columns.dedup();
         let any = TypeSignature::OneOf(vec![TypeSignature::VariadicAny, TypeSignature::Nullary]);
         let fused = Fused {
             expr,
@@ -142,7 +146,8 @@ impl Machine<'_> {
         };
         let args = columns.iter().map(|id| column_expr(*id)).collect();
         let function = Arc::new(ScalarUDF::new_from_impl(fused));
-        let parts = Parts { depth: 1, nodes: columns.len() as u64, columns };
+        let depth = Depth { seen: 1, full: parts.depth.full };
+        let parts = Parts { depth, nodes: parts.nodes + columns.len() as u64, columns };
         self.push_expression(Expr::ScalarFunction(ScalarFunction::new_udf(function, args)), parts)
     }
 }

@@ -27,7 +27,7 @@ mod source;
 pub(crate) use trunnion_features as features;
 
 use crate::abi::{ArrayDone, Engine, EngineBytes, EngineError, EngineOptions, Handle, IpcDone, Kv};
-use crate::error::{Failure, Fallible, guard, guard_void};
+use crate::error::{Failure, Fallible, guard, guard_deep, guard_void};
 use crate::execute::Execution;
 use crate::features::arrow::datatypes::Schema;
 use crate::features::arrow::ffi::FFI_ArrowSchema;
@@ -127,7 +127,7 @@ unsafe extern "C" fn source_files(
     out_schema: *mut FFI_ArrowSchema,
     error: *mut EngineError,
 ) -> i32 {
-    guard(error, || {
+    guard_deep(error, || {
         let session = unsafe { borrow(session) }?;
         let source = unsafe { source::files(session, format, paths, path_count, options, option_count, schema) }?;
         give_schema(out_schema, &source.schema)?;
@@ -180,7 +180,7 @@ unsafe extern "C" fn plan_lower(
     out: *mut Handle,
     error: *mut EngineError,
 ) -> i32 {
-    guard(error, || {
+    guard_deep(error, || {
         let session: &Session = unsafe { borrow(session) }?;
         let bytes = unsafe { slice(bytes as *const u8, size, "plan") }?;
         let mut shared = vec![];
@@ -207,7 +207,7 @@ unsafe extern "C" fn plan_lift(
     unsafe extern "C" fn release(owner: *mut c_void) {
         drop(unsafe { Box::from_raw(owner as *mut Owned) });
     }
-    guard(error, || {
+    guard_deep(error, || {
         let plan: &Plan = unsafe { borrow(plan) }?;
         if out.is_null() || sources.is_null() || source_count.is_null() {
             return Err(Failure::invalid("no place for the result"));
@@ -232,7 +232,7 @@ unsafe extern "C" fn plan_sql(
     out: *mut Handle,
     error: *mut EngineError,
 ) -> i32 {
-    guard(error, || {
+    guard_deep(error, || {
         let session: &Session = unsafe { borrow(session) }?;
         let bytes = unsafe { slice(sql as *const u8, size, "SQL text") }?;
         let text = std::str::from_utf8(bytes).map_err(|_| Failure::invalid("SQL text that is not UTF-8"))?;
@@ -242,7 +242,7 @@ unsafe extern "C" fn plan_sql(
 }
 
 unsafe extern "C" fn plan_optimize(session: Handle, plan: Handle, out: *mut Handle, error: *mut EngineError) -> i32 {
-    guard(error, || {
+    guard_deep(error, || {
         let (session, plan): (&Session, &Plan) = unsafe { (borrow(session)?, borrow(plan)?) };
         give_plan(out, Arc::new(session.state.optimize(&plan.plan)?), session)
     })
@@ -265,7 +265,7 @@ unsafe extern "C" fn plan_explain(
     out: *mut EngineBytes,
     error: *mut EngineError,
 ) -> i32 {
-    guard(error, || {
+    guard_deep(error, || {
         let (session, plan): (&Session, &Plan) = unsafe { (borrow(session)?, borrow(plan)?) };
         let mut text = explain::explain(session, &plan.plan, what)?.into_bytes();
         text.push(0);
@@ -291,7 +291,7 @@ unsafe extern "C" fn execute_plan(
     out: *mut Handle,
     error: *mut EngineError,
 ) -> i32 {
-    guard(error, || {
+    guard_deep(error, || {
         let (session, plan): (&Session, &Plan) = unsafe { (borrow(session)?, borrow(plan)?) };
         let output = match unsafe { output.as_ref() } {
             Some(schema) => Some(Schema::try_from(schema)?),

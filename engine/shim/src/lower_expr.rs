@@ -1,5 +1,5 @@
 //! Lowering of expressions.
-use crate::decode::{is_nested, nested};
+use crate::decode::{is_nested, needs_cast, nested};
 use crate::error::{Failure, Fallible};
 use crate::features::arrow::datatypes::Field;
 use crate::features::datafusion::common::ScalarValue;
@@ -9,7 +9,7 @@ use crate::features::datafusion::logical_expr::expr::{
     Sort, WindowFunction, WindowFunctionParams,
 };
 use crate::features::datafusion::logical_expr::{
-    AggregateUDF, BinaryExpr, Cast, Expr, Operator, ScalarUDF, TryCast, WindowFrame, WindowFrameBound,
+    AggregateUDF, BinaryExpr, Cast, Expr, ExprSchemable, Operator, ScalarUDF, TryCast, WindowFrame, WindowFrameBound,
     WindowFrameUnits, WindowFunctionDefinition,
 };
 use crate::machine::{Machine, Parts, column_expr, op};
@@ -88,7 +88,7 @@ impl Machine<'_> {
             op::LITERAL => self.literal(),
             op::COLUMN => {
                 let id = self.reader.u32()?;
-                self.push_expression(column_expr(id), Parts { depth: 0, nodes: 0, columns: vec![id] })
+                self.push_expression(column_expr(id), Parts { columns: vec![id], ..Default::default() })
             }
             op::CALL => self.call(),
             op::CAST => {
@@ -187,10 +187,17 @@ impl Machine<'_> {
         let (exprs, parts) = Parts::split(operands);
         let expr = match home {
             home::NATIVE => self.native(name, exprs)?,
-            home::ENGINE => match self.session.state.higher_order_functions().get(name) {
-                Some(function) => Expr::HigherOrderFunction(HigherOrderFunction::new(Arc::clone(function), exprs)),
-                None => self.function(self.engine_scalar(name)?, exprs),
-            },
+            home::ENGINE => {
+                let expr = match self.session.state.higher_order_functions().get(name) {
+                    Some(function) => Expr::HigherOrderFunction(HigherOrderFunction::new(Arc::clone(function), exprs)),
+                    None => self.function(self.engine_scalar(name)?, exprs),
+                };
+                // Some give views or other widths than the plan counts on.
+                match expr.get_type(&self.known) {
+                    Ok(is) if needs_cast(&is, &result) => Expr::Cast(Cast::new(Box::new(expr), result.clone())),
+                    _ => expr,
+                }
+            }
             home::LIBRARY => {
                 let function = self.session.runtime.scalars.get(name).cloned();
                 let function = function.ok_or_else(|| Failure::invalid(format!("no library function {name}")))?;
@@ -275,7 +282,7 @@ impl Machine<'_> {
         let order_count = self.reader.count(1)?;
         let flags = self.sort_flags(order_count)?;
         let count = self.reader.u32()? as usize;
-        let _result = self.reader.data_type()?;
+        let result = self.reader.data_type()?;
         let total = count.checked_add(order_count + usize::from(has_filter));
         let operands = self.pop_expressions(total.ok_or_else(|| self.reader.invalid("too many arguments"))?)?;
         let (mut args, parts) = Parts::split(operands);
@@ -287,7 +294,7 @@ impl Machine<'_> {
             args.push(Expr::Literal(ScalarValue::Int64(Some(1)), None));
         }
         let expr = AggregateFunction::new_udf(function, args, distinct, filter, order, None);
-        self.push_expression(Expr::AggregateFunction(expr), parts)
+        self.push_declared(Expr::AggregateFunction(expr), parts, Some(result))
     }
 
     fn window(&mut self) -> Fallible<()> {
@@ -302,7 +309,7 @@ impl Machine<'_> {
         let flags = self.sort_flags(order_count)?;
         let (unit, start_kind, end_kind) = (self.reader.u8()?, self.reader.u8()?, self.reader.u8()?);
         let (has_start, has_end) = (self.reader.flag()?, self.reader.flag()?);
-        let _result = self.reader.data_type()?;
+        let result = self.reader.data_type()?;
         let bounds = usize::from(has_start) + usize::from(has_end);
         let total = arg_count.checked_add(partition_count).and_then(|sum| sum.checked_add(order_count + bounds));
         let operands = self.pop_expressions(total.ok_or_else(|| self.reader.invalid("too many operands"))?)?;
@@ -347,7 +354,7 @@ impl Machine<'_> {
             null_treatment: ignore_nulls.then_some(NullTreatment::IgnoreNulls),
             distinct,
         };
-        self.push_expression(Expr::WindowFunction(Box::new(WindowFunction { fun, params })), parts)
+        self.push_declared(Expr::WindowFunction(Box::new(WindowFunction { fun, params })), parts, Some(result))
     }
 
     fn frame_bound(&self, units: WindowFrameUnits, kind: u8, value: Option<Expr>) -> Fallible<WindowFrameBound> {

@@ -1,4 +1,5 @@
 //! Lowering of the relations that hold functions over many rows: AGGREGATE, WINDOW, UNNEST.
+use crate::decode::needs_cast;
 use crate::error::{Failure, Fallible};
 use crate::features::arrow::datatypes::{DataType, FieldRef};
 use crate::features::datafusion::common::DFSchema;
@@ -52,6 +53,17 @@ fn field_expr(schema: &DFSchema, place: usize) -> (Expr, FieldRef) {
     (Expr::Column(Column::new(qualifier.cloned(), field.name())), Arc::clone(field))
 }
 
+/// What the plan declares: its type where the engine's is another.
+fn as_declared((expr, field): (Expr, FieldRef), declared: &Option<DataType>) -> (Expr, FieldRef) {
+    match declared {
+        Some(declared) if needs_cast(field.data_type(), declared) => {
+            let field = Arc::new(field.as_ref().clone().with_data_type(declared.clone()));
+            (Expr::Cast(Cast::new(Box::new(expr), declared.clone())), field)
+        }
+        _ => (expr, field),
+    }
+}
+
 impl Machine<'_> {
     pub fn aggregate_rel(&mut self) -> Fallible<()> {
         let group_count = self.reader.count(4)?;
@@ -97,6 +109,7 @@ impl Machine<'_> {
         if group_count < 64 && sets.iter().any(|set| set >> group_count != 0) {
             return Err(self.reader.invalid("a grouping set of keys that are not there"));
         }
+        let declared: Vec<Option<DataType>> = operands.iter().map(|operand| operand.declared.clone()).collect();
         let mut exprs = operands.into_iter().map(|operand| operand.expr);
         let keys: Vec<Expr> = exprs.by_ref().take(group_count).collect();
         // Keys become columns of their own, so that each is nulled alone even where an aggregate reads the same column.
@@ -142,8 +155,8 @@ impl Machine<'_> {
             columns.add(*id, renamed(&field, *id))?;
             out.push(aliased(expr, *id));
         }
-        for (place, id) in places.iter().zip(&ids[group_count..]) {
-            let (expr, field) = field_expr(&schema, order.len() + 1 + place);
+        for ((place, id), declared) in places.iter().zip(&ids[group_count..]).zip(&declared[group_count..]) {
+            let (expr, field) = as_declared(field_expr(&schema, order.len() + 1 + place), declared);
             columns.add(*id, renamed(&field, *id))?;
             out.push(aliased(expr, *id));
         }
@@ -162,6 +175,7 @@ impl Machine<'_> {
         let input = self.pop_relation()?;
         let mut unique = Unique::default();
         let mut places = Vec::with_capacity(count);
+        let mut declared = Vec::with_capacity(count);
         let mut nodes = 0;
         for (operand, id) in operands.into_iter().zip(&ids) {
             input.schema_check(&operand.columns)?;
@@ -169,6 +183,7 @@ impl Machine<'_> {
                 return Err(self.reader.invalid("a window function that is none"));
             }
             nodes += operand.nodes;
+            declared.push(operand.declared);
             places.push(unique.add(operand.expr, *id));
         }
         if count == 0 {
@@ -186,11 +201,13 @@ impl Machine<'_> {
             .collect();
         let mut columns = input.columns.as_ref().clone();
         let mut exprs: Vec<Expr> = columns.order.iter().map(|id| column_expr(*id)).collect();
-        for (place, id) in places.iter().zip(&ids) {
+        for ((place, id), declared) in places.iter().zip(&ids).zip(&declared) {
             let name = &names[*place];
             let field = by_name.get(name.as_str()).ok_or_else(|| Failure::internal("a window column got lost"))?;
-            columns.add(*id, renamed(field, *id))?;
-            exprs.push(aliased(Expr::Column(Column::new_unqualified(name)), *id));
+            let column = Expr::Column(Column::new_unqualified(name));
+            let (expr, field) = as_declared((column, Arc::clone(field)), declared);
+            columns.add(*id, renamed(&field, *id))?;
+            exprs.push(aliased(expr, *id));
         }
         let plan = projection(Arc::new(plan), exprs, &columns)?;
         self.push_relation(plan, Arc::new(columns), &[&input], nodes)
@@ -278,8 +295,10 @@ fn grouped(
     }
     let mut unique = Unique::default();
     let mut places = Vec::with_capacity(operands.len());
+    let mut declared = Vec::with_capacity(operands.len());
     let mut groups = 0;
     for (index, (operand, id)) in operands.into_iter().zip(ids).enumerate() {
+        declared.push(operand.declared);
         places.push(unique.add(operand.expr, *id));
         if index < group_count {
             groups = unique.exprs.len();
@@ -288,8 +307,8 @@ fn grouped(
     let aggregates = unique.exprs.split_off(groups);
     let plan = LogicalPlan::Aggregate(Aggregate::try_new(Arc::clone(&input.plan), unique.exprs, aggregates)?);
     let mut exprs = Vec::with_capacity(ids.len());
-    for (place, id) in places.iter().zip(ids) {
-        let (expr, field) = field_expr(plan.schema(), *place);
+    for ((place, id), declared) in places.iter().zip(ids).zip(&declared) {
+        let (expr, field) = as_declared(field_expr(plan.schema(), *place), declared);
         columns.add(*id, renamed(&field, *id))?;
         exprs.push(aliased(expr, *id));
     }

@@ -1,4 +1,5 @@
 //! Lowering of relations.
+use crate::decode::engine_type;
 use crate::error::{Failure, Fallible};
 use crate::features::arrow::array::{ArrayRef, Int8Array, RecordBatch};
 use crate::features::arrow::datatypes::{DataType, Field, FieldRef, Schema};
@@ -137,8 +138,10 @@ impl Machine<'_> {
         let mut exprs = Vec::with_capacity(count);
         for (place, id) in outputs {
             let (qualifier, field) = scan.projected_schema.qualified_field(place);
-            columns.add(id, renamed(field, id))?;
-            exprs.push(aliased(Expr::Column(Column::new(qualifier.cloned(), field.name())), id));
+            let data_type = engine_type(field.data_type());
+            let expr = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+            exprs.push(aliased(typed(expr, field.data_type(), &data_type), id));
+            columns.add(id, Arc::new(renamed(field, id).as_ref().clone().with_data_type(data_type)))?;
         }
         let plan = projection(Arc::new(LogicalPlan::TableScan(scan)), exprs, &columns)?;
         self.push_relation(plan, Arc::new(columns), &[], count as u64)

@@ -2,7 +2,7 @@
 //! in lower_rel.
 use crate::decode::Reader;
 use crate::error::{Failure, Fallible};
-use crate::features::arrow::datatypes::FieldRef;
+use crate::features::arrow::datatypes::{DataType, FieldRef};
 use crate::features::datafusion::common::{Column, ExprSchema};
 use crate::features::datafusion::error::{DataFusionError, Result};
 use crate::features::datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
@@ -90,13 +90,32 @@ impl ExprSchema for Columns {
     }
 }
 
+/// Levels of an expression: those that the optimizer sees, and all of them, with what is packed away (see fused).
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Depth {
+    pub seen: u32,
+    pub full: u32,
+}
+
+impl Depth {
+    fn max(self, other: Self) -> Self {
+        Self { seen: self.seen.max(other.seen), full: self.full.max(other.full) }
+    }
+
+    fn deeper(self, levels: u32) -> Self {
+        Self { seen: self.seen + levels, full: self.full + levels }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Expression {
     pub expr: Expr,
-    pub depth: u32,
+    pub depth: Depth,
     pub nodes: u64,
     /// Ids that are used, with repeats.
     pub columns: Vec<u32>,
+    /// Of aggregates and window functions: the type that the plan says they have.
+    pub declared: Option<DataType>,
 }
 
 #[derive(Debug, Clone)]
@@ -119,7 +138,7 @@ pub enum Item {
     Chain {
         operator: Operator,
         terms: Vec<Expr>,
-        depth: u32,
+        depth: Depth,
         nodes: u64,
         columns: Vec<u32>,
     },
@@ -133,6 +152,8 @@ pub struct Machine<'a> {
     pub stack: Vec<Item>,
     pub shared: HashMap<u32, Relation>,
     pub scans: u32,
+    /// Every column so far: ids are unique in a plan, and a column's relation comes before what uses it.
+    pub known: Columns,
 }
 
 /// Combines `terms` (at least one) pairwise.
@@ -162,7 +183,7 @@ pub fn merge_columns(mut into: Vec<u32>, mut from: Vec<u32>) -> Vec<u32> {
 impl<'a> Machine<'a> {
     pub fn new(session: &'a Session, sources: &'a [Arc<Source>], bytes: &'a [u8]) -> Self {
         let reader = Reader::new(bytes);
-        Self { session, sources, reader, stack: vec![], shared: HashMap::new(), scans: 0 }
+        Self { session, sources, reader, stack: vec![], shared: HashMap::new(), scans: 0, known: Columns::default() }
     }
 
     pub fn run(mut self) -> Fallible<Relation> {
@@ -222,6 +243,11 @@ impl<'a> Machine<'a> {
         if total > PLAN_NODES_MAX {
             return Err(Failure::exhausted(format!("the plan has more than {PLAN_NODES_MAX} nodes")));
         }
+        if !inputs.iter().any(|input| Arc::ptr_eq(&input.columns, &columns)) {
+            for (id, field) in &columns.fields {
+                self.known.fields.insert(*id, Arc::clone(field));
+            }
+        }
         self.stack.push(Item::Relation(Relation { plan: Arc::new(plan), columns, depth, nodes: total }));
         Ok(())
     }
@@ -233,7 +259,7 @@ impl<'a> Machine<'a> {
             Some(Item::Chain { operator, terms, depth, nodes, columns }) => {
                 let levels = usize::BITS - terms.len().leading_zeros();
                 let expr = balance(operator, terms).ok_or_else(|| self.reader.invalid("an empty chain"))?;
-                Ok(Expression { expr, depth: depth + levels, nodes, columns })
+                Ok(Expression { expr, depth: depth.deeper(levels), nodes, columns, declared: None })
             }
             _ => Err(self.reader.invalid("an expression is missing")),
         }
@@ -254,11 +280,16 @@ impl<'a> Machine<'a> {
 
     /// Pushes an expression made of `expr`, whose parts were `parts`.
     pub fn push_expression(&mut self, expr: Expr, parts: Parts) -> Fallible<()> {
-        let depth = parts.depth + 1;
-        if depth > EXPR_DEPTH_MAX {
+        self.push_declared(expr, parts, None)
+    }
+
+    pub fn push_declared(&mut self, expr: Expr, parts: Parts, declared: Option<DataType>) -> Fallible<()> {
+        let depth = parts.depth.deeper(1);
+        if depth.full > EXPR_DEPTH_MAX {
             return Err(Failure::exhausted(format!("an expression nests deeper than {EXPR_DEPTH_MAX}")));
         }
-        self.stack.push(Item::Expression(Expression { expr, depth, nodes: parts.nodes + 1, columns: parts.columns }));
+        let (nodes, columns) = (parts.nodes + 1, parts.columns);
+        self.stack.push(Item::Expression(Expression { expr, depth, nodes, columns, declared }));
         Ok(())
     }
 
@@ -288,7 +319,7 @@ impl<'a> Machine<'a> {
             columns = merge_columns(columns, part.columns);
             terms.push(part.expr);
         }
-        if depth + 64 > EXPR_DEPTH_MAX {
+        if depth.full + 64 > EXPR_DEPTH_MAX {
             return Err(Failure::exhausted(format!("an expression nests deeper than {EXPR_DEPTH_MAX}")));
         }
         self.stack.push(Item::Chain { operator, terms, depth, nodes, columns });
@@ -299,7 +330,7 @@ impl<'a> Machine<'a> {
 /// What a new expression inherits from its parts.
 #[derive(Default)]
 pub struct Parts {
-    pub depth: u32,
+    pub depth: Depth,
     pub nodes: u64,
     pub columns: Vec<u32>,
 }

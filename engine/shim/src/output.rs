@@ -39,7 +39,7 @@ fn plain_type(data_type: &DataType) -> DataType {
 }
 
 /// Whether arrays of the two types have the same buffers.
-fn same_layout(a: &DataType, b: &DataType) -> bool {
+pub fn same_layout(a: &DataType, b: &DataType) -> bool {
     match (a, b) {
         (DataType::Timestamp(unit, _), DataType::Timestamp(other, _)) => unit == other,
         (DataType::List(a), DataType::List(b)) | (DataType::LargeList(a), DataType::LargeList(b)) => {
