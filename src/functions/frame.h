@@ -74,6 +74,9 @@ bool fn__args_are(const fn_call *call, const char *letters);
 /* The value of a literal string argument; false when it is null or none. */
 bool fn__literal_text(const fn_call *call, size_t index, fn_text *out);
 
+/* The half of reverse that string.c has; arrays are nested_list.c's. */
+trn_status fn__reverse_text(fn_call *call);
+
 /* Evaluates and binds any fn_scalar: what library.c puts into each trn_scalar_function (data: the fn_scalar). */
 trn_status fn__bind(const struct trn_scalar_function *function, const trn_function_arg *args, size_t count,
                     struct ArrowSchema *out, trn_function_error *error);

@@ -32,13 +32,10 @@ static bool put(fn_builder *out, int64_t row, fn_i128 value) {
 }
 
 static bool add_calendars(calendar a, calendar b, int op, calendar *out) {
-  bool bad = op == SUBTRACT ? __builtin_sub_overflow(a.months, b.months, &out->months) |
-                                  __builtin_sub_overflow(a.days, b.days, &out->days) |
-                                  __builtin_sub_overflow(a.nanos, b.nanos, &out->nanos)
-                            : __builtin_add_overflow(a.months, b.months, &out->months) |
-                                  __builtin_add_overflow(a.days, b.days, &out->days) |
-                                  __builtin_add_overflow(a.nanos, b.nanos, &out->nanos);
-  return !bad;
+  fn_i128 sign = op == SUBTRACT ? -1 : 1, months = a.months + sign * b.months, days = a.days + sign * b.days,
+          nanos = a.nanos + sign * b.nanos;
+  *out = (calendar){(int32_t)months, (int32_t)days, (int64_t)nanos};
+  return months == out->months && days == out->days && nanos == out->nanos;
 }
 
 /* add, subtract; negate and abs as subtractions from nothing. */

@@ -358,6 +358,17 @@ static trn_status rearrange_partly_strict(fn_call *call) {
   return rearrange(call);
 }
 
+/* ---- reverse: of a list, a text, bytes ---- */
+static trn_status reverse(fn_call *call) {
+  return call->columns[0].type.kind == FN_LIST ? rearrange(call) : fn__reverse_text(call);
+}
+
+static trn_status bind_reverse(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
+  if (!fn__args_are(call, "t")) return bind_list(call, out, schema);
+  *out = call->columns[0].type;
+  return TRN_OK;
+}
+
 /* ---- array_join(texts, delimiter [, for nulls]) ---- */
 static trn_status join(fn_call *call) {
   const fn_column *list = &call->columns[0];
@@ -446,6 +457,7 @@ const fn_scalar fn__nested_list_table[] = {
     LIST("sort_array", 0, SORT),
     LIST("array_max", FN_NULLABLE, MAXIMUM),
     LIST("array_min", FN_NULLABLE, MINIMUM),
+    {"trn.reverse", TRN_IMMUTABLE, FN_STRICT, REVERSE, bind_reverse, reverse},
     {"trn.array_join", TRN_IMMUTABLE, FN_STRICT, 0, bind_join, join},
     {"trn.arrays_overlap", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, 0, bind_overlap, overlap},
     {NULL},

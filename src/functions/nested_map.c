@@ -11,7 +11,7 @@ enum { KEYS, VALUES, ENTRIES };
 static trn_status entries_of(fn_call *call) {
   const fn_column *map = &call->columns[0];
   int op = call->function->op;
-  fn_column entries, part;
+  fn_column entries = {0}, part;
   fn_sink sink;
   fn_bytes list = {0};
   struct ArrowSchema schema;

@@ -346,7 +346,7 @@ static trn_status overlay(fn_call *call) {
   return TRN_OK;
 }
 
-static trn_status reverse(fn_call *call) {
+trn_status fn__reverse_text(fn_call *call) {
   bool binary = call->columns[0].type.kind == FN_BINARY;
   EACH_TEXT_ROW(call, row) {
     fn_text text = text_at(call, 0, row);
@@ -447,7 +447,6 @@ BIND(trim, "s|s", STRING)
 BIND(replace, "ss|s", STRING)
 BIND(translate, "sss", STRING)
 BIND(overlay, "tti|i", FIRST)
-BIND(text, "t", FIRST)
 BIND(measure, "t", INT)
 BIND(ascii, "s", INT)
 BIND(instr, "ss", INT)
@@ -499,7 +498,6 @@ const fn_scalar fn__string_table[] = {
     STRICT("replace", 0, 0, bind_replace, replace),
     STRICT("translate", 0, 0, bind_translate, translate),
     STRICT("overlay", 0, 0, bind_overlay, overlay),
-    STRICT("reverse", 0, 0, bind_text, reverse),
     STRICT("length", 0, LENGTH, bind_measure, measure),
     STRICT("octet_length", 0, OCTETS, bind_measure, measure),
     STRICT("bit_length", 0, BITS, bind_measure, measure),

@@ -330,6 +330,7 @@ static void lists_are_rearranged(void **state) {
       {"trn.slice", "!INVALID_PARAMETER_VALUE.START", {"Li|1,2", "i|0", "i|1", H_POS}},
       {"trn.slice", "!INVALID_PARAMETER_VALUE.LENGTH|length=-1", {"Li|1,2", "i|1", "i|-1", H_POS}},
       {"trn.array_reverse", "[3,~,1]", {"Li|1,~,3"}},
+      {"trn.reverse", "[3,~,1]", {"Li|1,~,3"}},
       {"trn.sort_array", "[~,1,2,3]", {"Li|3,1,~,2", "=b|true"}},
       {"trn.sort_array", "[c,b,a,~]", {"Lu|b,c,~,a", "=b|false"}},
       {"trn.array_max", "i|20", {"Li|1,20,~,3"}},
