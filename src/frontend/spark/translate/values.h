@@ -71,6 +71,7 @@ extern const spark_function_table spark__functions_nested;
 extern const spark_function_table spark__functions_window;
 extern const spark_function_table spark__functions_more;
 extern const spark_function_table spark__functions_regex;
+extern const spark_function_table spark__functions_array;
 
 /* NULL: there is no such row. The name is compared without case. */
 const spark_function *spark__function_find(const char *name, size_t size);
