@@ -601,9 +601,8 @@ static trn_status make_call(h2_stream *stream) {
       .identity = conn->identity[0] ? conn->identity : NULL,
       .deadline_ns = stream->deadline_ns,
   };
-  atomic_fetch_add_explicit(&stream->refs, 1, memory_order_relaxed);
   trn_status status = trn_call_create(&request, &host, stream, &stream->call);
-  if (status) trn__h2_stream_unref(stream);
+  if (!status) atomic_fetch_add_explicit(&stream->refs, 1, memory_order_relaxed); /* the call's, until `destroy` */
   free(metadata);
   return status;
 }
