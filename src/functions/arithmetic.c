@@ -85,9 +85,10 @@ typedef bool (*binary_loop)(const void *a, int64_t sa, const void *b, int64_t sb
   }
 LOOP(add_i8)
 LOOP(subtract_i8)
-LOOP(multiply_i8) LOOP(add_i16) LOOP(subtract_i16) LOOP(multiply_i16) LOOP(add_i32) LOOP(subtract_i32)
-    LOOP(multiply_i32) LOOP(add_i64) LOOP(subtract_i64) LOOP(multiply_i64) LOOP(add_f32) LOOP(subtract_f32)
-        LOOP(multiply_f32) LOOP(add_f64) LOOP(subtract_f64) LOOP(multiply_f64)
+LOOP(multiply_i8)
+LOOP(add_i16) LOOP(subtract_i16) LOOP(multiply_i16) LOOP(add_i32) LOOP(subtract_i32) LOOP(multiply_i32) LOOP(add_i64)
+    LOOP(subtract_i64) LOOP(multiply_i64) LOOP(add_f32) LOOP(subtract_f32) LOOP(multiply_f32) LOOP(add_f64)
+        LOOP(subtract_f64) LOOP(multiply_f64)
 
             static const binary_loop LOOPS[FN_FLOAT64 + 1][3] = {
                 [FN_INT8] = {add_i8_any, subtract_i8_any, multiply_i8_any},
@@ -234,7 +235,7 @@ static trn_status negate_like(fn_call *call) {
     } else {
       int64_t x = fn__get_integer(a, row);
       put_integer(&call->out, row, is_abs && x >= 0 ? x : (int64_t) - (uint64_t)x);
-      if ((x != INT64_MIN && x != -((int64_t)1 << (bits - 1))) || fn__mode(call) == FN_WRAP ||
+      if ((x != INT64_MIN && x != INT64_MIN >> (64 - bits)) || fn__mode(call) == FN_WRAP ||
           fn__row_is_null(&call->out, row))
         continue;
       if (fn__mode(call) == FN_TRY) {

@@ -50,7 +50,7 @@ static char *put_fraction(char *at, int64_t fraction, int digits) {
 }
 
 size_t fn__timestamp_print(int64_t local_us, char *out) {
-  int64_t days = fn__floor_div(local_us, FN_DAY), rest = local_us - days * FN_DAY;
+  int64_t days = fn__floor_div(local_us, FN_DAY), rest = fn__floor_mod(local_us, FN_DAY);
   char *at = out + fn__date_print(days, out);
   *at++ = ' ';
   at = put_clock(at, rest / FN_SECOND);
@@ -172,7 +172,7 @@ bool fn__timestamp_parse_zoned(fn_text text, const fn_zone *zone, int64_t *us) {
   const fn_zone *used = parsed.has_zone ? &parsed.zone : zone;
   if (parsed.just_time) { /* on today's date in that zone */
     int64_t today = fn__floor_div(fn__to_local(used, (int64_t)time(NULL) * FN_SECOND, &range), FN_DAY);
-    parsed.local_us += today * FN_DAY;
+    parsed.local_us += fn__midnight(today);
   }
   *us = fn__to_utc(used, parsed.local_us, &range);
   return true;

@@ -18,7 +18,13 @@ static inline int64_t fn__floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 static inline int64_t fn__floor_mod(int64_t a, int64_t b) {
-  return a - fn__floor_div(a, b) * b;
+  int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+/* The microsecond of a day's start; beyond int64 the nearest there is. */
+static inline int64_t fn__midnight(int64_t days) {
+  int64_t us;
+  return __builtin_mul_overflow(days, FN_DAY, &us) ? (days < 0 ? INT64_MIN : INT64_MAX) : us;
 }
 
 /* Years within +-10 million or so. */

@@ -64,7 +64,7 @@ static trn_status put_timestamp(fn_cast *cast, int64_t row, fn_zone_range *range
   switch (from->type.kind) {
   case FN_STRING:
     return fn__timestamp_parse_zoned(fn__get_text(from, row), &cast->zone, out) ? TRN_OK : fn__cast_invalid(cast, row);
-  case FN_DATE: *out = fn__to_utc(&cast->zone, fn__get_i32(from, row) * FN_DAY, range); return TRN_OK;
+  case FN_DATE: *out = fn__to_utc(&cast->zone, fn__midnight(fn__get_i32(from, row)), range); return TRN_OK;
   case FN_TIMESTAMP_NTZ: *out = fn__to_utc(&cast->zone, fn__get_i64(from, row), range); return TRN_OK;
   case FN_BOOL: *out = fn__get_bool(from, row); return TRN_OK;
   case FN_FLOAT32:
@@ -83,7 +83,7 @@ static trn_status put_ntz(fn_cast *cast, int64_t row, fn_zone_range *range) {
     if (!fn__timestamp_parse(fn__get_text(from, row), &parsed) || parsed.just_time) return fn__cast_invalid(cast, row);
     *out = parsed.local_us;
     return TRN_OK;
-  case FN_DATE: *out = fn__get_i32(from, row) * FN_DAY; return TRN_OK;
+  case FN_DATE: *out = fn__midnight(fn__get_i32(from, row)); return TRN_OK;
   default: *out = fn__to_local(&cast->zone, fn__get_i64(from, row), range); return TRN_OK;
   }
 }

@@ -129,7 +129,7 @@ static trn_status date_arithmetic(fn_call *call) {
   for (int64_t row = 0; row < call->rows; row++) {
     int64_t x = fn__get_i32(a, row), y = fn__get_i32(b, row);
     if (op == DATE_DIFF_DT) {
-      ((int64_t *)call->out.data)[row] = (x - y) * FN_DAY;
+      ((int64_t *)call->out.data)[row] = fn__midnight(x - y);
       continue;
     }
     int64_t result = op == DATE_ADD ? x + y : op == ADD_MONTHS ? fn__add_months(x, y) : x - y;
@@ -162,7 +162,7 @@ static trn_status timestamp_add(fn_call *call) {
     }
     if (is_months) {
       int64_t days = fn__floor_div(local, FN_DAY);
-      moved = (fn_i128)fn__add_months(days, fn__get_i32(amounts, row)) * FN_DAY + (local - days * FN_DAY);
+      moved = (fn_i128)fn__add_months(days, fn__get_i32(amounts, row)) * FN_DAY + fn__floor_mod(local, FN_DAY);
     } else {
       int64_t amount = fn__get_i64(amounts, row), days = amount / FN_DAY;
       rest = amount - days * FN_DAY;
@@ -206,7 +206,8 @@ static trn_status months_between(fn_call *call) {
     double months = (double)((x.year - y.year) * 12 + x.month - y.month);
     bool both_last = x.day == fn__month_days(x.year, x.month) && y.day == fn__month_days(y.year, y.month);
     if (x.day != y.day && !both_last) {
-      int64_t seconds = (x.day - y.day) * 86400 + (a - a_days * FN_DAY) / FN_SECOND - (b - b_days * FN_DAY) / FN_SECOND;
+      int64_t seconds =
+          (x.day - y.day) * 86400 + fn__floor_mod(a, FN_DAY) / FN_SECOND - fn__floor_mod(b, FN_DAY) / FN_SECOND;
       months += (double)seconds / (31 * 86400.0);
       if (fn__get_bool(&call->columns[2], row)) /* to eight digits, HALF_UP on the value's decimal text */
         months = round(months * 1e8) / 1e8;
@@ -347,11 +348,11 @@ static trn_status trunc_date(fn_call *call) {
 static int64_t truncate_us(int64_t us, level to, const fn_zone *zone, fn_zone_range *range) {
   static const int64_t UNITS[] = {
       [US] = 1, [MS] = 1000, [TO_SECOND] = FN_SECOND, [TO_MINUTE] = FN_MINUTE, [TO_HOUR] = FN_HOUR};
-  if (to <= TO_SECOND) return us - fn__floor_mod(us, UNITS[to]);
+  if (to <= TO_SECOND) return (int64_t)((uint64_t)us - (uint64_t)fn__floor_mod(us, UNITS[to]));
   int64_t local = fn__to_local(zone, us, range);
   if (to <= TO_HOUR) /* the same offset on both sides: an hour that happens twice stays the one it is */
-    return us - fn__floor_mod(local, UNITS[to]);
-  return fn__to_utc(zone, truncate_days(fn__floor_div(local, FN_DAY), to) * FN_DAY, range);
+    return (int64_t)((uint64_t)us - (uint64_t)fn__floor_mod(local, UNITS[to]));
+  return fn__to_utc(zone, fn__midnight(truncate_days(fn__floor_div(local, FN_DAY), to)), range);
 }
 
 static trn_status trunc_timestamp(fn_call *call) {

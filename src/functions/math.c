@@ -292,7 +292,12 @@ BIND(double, "g", fn__type(FN_FLOAT64))
 BIND(log, "g|g", fn__type(FN_FLOAT64))
 BIND(doubles, "gg", fn__type(FN_FLOAT64))
 BIND(factorial, "i", fn__type(FN_INT64))
-BIND(shift, "ni", call->columns[0].type)
+static trn_status bind_shift(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
+  (void)schema;
+  if (!fn__args_are(call, "ii") && !fn__args_are(call, "li")) return fn__mismatch(call);
+  *out = call->columns[0].type;
+  return TRN_OK;
+}
 BIND(count, "*", fn__type(FN_INT32))
 BIND(bits, "nn", call->columns[0].type)
 BIND(bit, "n", call->columns[0].type)

@@ -135,7 +135,7 @@ static void append_year(fn_builder *out, int64_t year, int count) {
 
 static void append_part(const fn_pattern_part *part, int64_t local_us, int32_t offset, fn_text zone_name,
                         fn_builder *out) {
-  int64_t days = fn__floor_div(local_us, FN_DAY), rest = local_us - days * FN_DAY;
+  int64_t days = fn__floor_div(local_us, FN_DAY), rest = fn__floor_mod(local_us, FN_DAY);
   fn_date date = fn__date(days);
   int hour = (int)(rest / FN_HOUR), quarter = (date.month + 2) / 3;
   char text[32];

@@ -149,6 +149,7 @@ static trn_status bind_round(fn_call *call, fn_type *out, struct ArrowSchema *sc
   bool is_whole = fn__what(call) >= CEILING;
   if (!fn__args_are(call, "*|i") || call->columns[0].type.kind < FN_INT8 || call->columns[0].type.kind > FN_DECIMAL)
     return fn__mismatch(call);
+  if (call->count > 1 && (!call->columns[1].array || call->columns[1].step)) return fn__mismatch(call); /* a literal */
   const fn_type *a = &call->columns[0].type;
   *out = *a;
   if (a->kind != FN_DECIMAL) {

@@ -79,6 +79,25 @@ static void arithmetic_of_dates(void **state) {
   H_RUN_ALL(ROWS);
 }
 
+/* Values at the ends of the types, which a fuzzer found: no arithmetic may leave them. */
+static void ends_of_the_range(void **state) {
+  (void)state;
+  static const h_row ROWS[] = {
+      {"trn.interval_count", "l|-9223372036854775808", {"I|-9223372036854775808"}},
+      {"trn.cast",
+       "u|INTERVAL '-106751991 04:00:54.775808' DAY TO SECOND",
+       {"I|-9223372036854775808", "=u|~", UTC, H_POS}},
+      {"trn.abs", "!ARITHMETIC_OVERFLOW", {"l|-9223372036854775808", H_POS}},
+  };
+  H_RUN_ALL(ROWS);
+  const char *shift[] = {"s|1", "i|1"}, *scale[] = {"d:5,2|1.25", "i|1", H_POS};
+  char format[64], shown[H_ROWS + 1][256];
+  int64_t length;
+  h_error e;
+  assert_int_equal(h_call("trn.shiftleft", shift, 2, 1, true, false, format, shown, &length, &e), TRN_INVALID_ARGUMENT);
+  assert_int_equal(h_call("trn.round", scale, 3, 4, false, false, format, shown, &length, &e), TRN_INVALID_ARGUMENT);
+}
+
 static void patterns_format_and_parse(void **state) {
   (void)state;
   static const h_row ROWS[] = {
@@ -116,6 +135,6 @@ static void patterns_format_and_parse(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(parts_of_dates), cmocka_unit_test(arithmetic_of_dates),
-                                     cmocka_unit_test(patterns_format_and_parse)};
+                                     cmocka_unit_test(patterns_format_and_parse), cmocka_unit_test(ends_of_the_range)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
