@@ -6,6 +6,7 @@
 package trunnion
 
 /*
+#cgo CFLAGS: -I${SRCDIR}/../../include
 #cgo LDFLAGS: -ltrunnion
 #include <stdlib.h>
 #include <trunnion/trunnion.h>
