@@ -218,6 +218,8 @@ static void a_frontend_that_does_not_pull_gets_nothing(void **state) {
   assert_int_equal(atomic_load(&f->service.messages), 0);
   assert_int_equal(atomic_load(&f->service.half_closes), 0);
   trn__inproc_call_cancel(call);
+  assert_true(wait_for_count(&client.finishes, 1)); /* until then `client` is in use */
+  assert_true(wait_for_count(&f->service.dones, 1));
   trn__inproc_call_unref(call);
 }
 
