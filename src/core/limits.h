@@ -27,6 +27,9 @@
 #define TRN_VIEW_DEPTH_MAX 100u              /* views in views; Spark: spark.sql.view.maxNestedViewDepth */
 #define TRN_GROUPING_KEYS_MAX 64u            /* keys of ROLLUP, CUBE, GROUPING SETS: bits of a set */
 #define TRN_GROUPING_SETS_MAX 4096u          /* sets of one aggregation */
+#define TRN_PIVOT_VALUES_MAX 10000u          /* of a pivot that finds them; Spark: spark.sql.pivotMaxValues */
+#define TRN_TRANSPOSE_ROWS_MAX 500u          /* Spark: spark.sql.transposeMaxValues */
+#define TRN_FREQUENT_VALUES_MAX 1000000u     /* different values that freqItems looks at */
 #define TRN_SOURCE_CACHE_MAX 256u            /* inferred sources that a session keeps */
 #define TRN_SOURCE_FILES_MAX 10000u          /* files whose change is watched for one cached source */
 #define TRN_INPROC_MESSAGE_BYTES_MAX (128u << 20) /* a request message without a network; as the bundled server */

@@ -85,6 +85,17 @@ static spark_phase phase_of_failure(const Spark__Connect__SQL *sql) {
   return phase;
 }
 
+/* An execution lives on without its call when it can be reattached to; a question does not. */
+static bool is_unwanted(void *user) {
+  spark_rpc *rpc = user;
+  spark_execution *execution = atomic_load(&rpc->execution);
+  if (!execution) return atomic_load(&rpc->gone);
+  pthread_mutex_lock(&execution->mutex);
+  bool cancelled = execution->cancel_requested;
+  pthread_mutex_unlock(&execution->mutex);
+  return cancelled;
+}
+
 trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
                                 trn_error **error) {
   *out = NULL;
@@ -96,6 +107,8 @@ trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
   spark_translator translator;
   memset(&translator, 0, sizeof translator);
   trn_status status = spark__translator_init(&translator, rpc->session->session, rpc->session->catalog, error);
+  translator.is_cancelled = is_unwanted;
+  translator.cancel_user = rpc;
   if (!status) status = spark__translate_relation(&translator, relation, out, error);
   if (status) rpc->phase = phase_of_failure(sql);
   return status;

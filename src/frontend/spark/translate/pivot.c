@@ -93,6 +93,46 @@ static trn_status run(pivot *p, spark_relation *out, trn_error **error) {
   return status == TRN_OK ? second_phase(p, &first, out, error) : status;
 }
 
+/* The values that there are, in order, and the texts that Spark names columns by. */
+static trn_status find_values(pivot *p, trn_error **error) {
+  spark_translator *t = p->t;
+  spark_relation distinct, shown;
+  spark_value pair[2];
+  spark_rows rows = {0};
+  const trn_sort_flags flags = {.nulls_first = true};
+  trn_status status = spark__grouped(t, &p->input, &p->column, 1, NULL, 0, &distinct, error);
+  if (status != TRN_OK) return status;
+  const trn_expr *key = distinct.scope->columns[0].expr;
+  status = spark__limit(t, &distinct, 0, TRN_PIVOT_VALUES_MAX + 1, error);
+  if (status == TRN_OK) status = spark__sort_by(t, &distinct, &key, &flags, 1, true, error);
+  spark__column_value(&distinct.scope->columns[0], "value", &pair[0]);
+  pair[1] = pair[0];
+  pair[1].is_alias = true;
+  pair[1].is_attribute = false;
+  if (status == TRN_OK)
+    status = spark__cast(t, key, trn__type(TRN_TYPE_STRING), SPARK_CAST_ANSI, NOWHERE, &pair[1].expr, error);
+  if (status == TRN_OK) status = spark__project(t, &distinct, pair, 2, NULL, &shown, error);
+  if (status == TRN_OK) shown.scope->below = NULL;
+  if (status == TRN_OK) status = spark__run_now(t, &shown, TRN_PIVOT_VALUES_MAX + 1, &rows, error);
+  if (status != TRN_OK) return status;
+  if (rows.row_count > TRN_PIVOT_VALUES_MAX)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "The pivot column %s has more than %u distinct values, this could indicate an error. If this "
+                         "was intended, give the list of values.",
+                         bare(&p->column), TRN_PIVOT_VALUES_MAX);
+  p->values = TRN_NEW_N(t->arena, spark_value, rows.row_count);
+  const char **labels = TRN_NEW_N(t->arena, const char *, rows.row_count);
+  if (!p->values || !labels) return trn__no_memory(error);
+  p->value_count = rows.row_count;
+  p->labels = labels;
+  for (size_t i = 0; i < rows.row_count; i++) {
+    const trn_expr *text = rows.cells[2 * i + 1];
+    labels[i] = text->u.literal.is_null ? "null" : text->u.literal.value.bytes.data;
+    p->values[i] = (spark_value){.expr = rows.cells[2 * i], .name = labels[i], .is_foldable = true};
+  }
+  return TRN_OK;
+}
+
 trn_status spark__relation_pivot(spark_translator *t, const Spark__Connect__Aggregate *node, spark_relation *out,
                                  trn_error **error) {
   pivot p = {.t = t};
@@ -100,7 +140,6 @@ trn_status spark__relation_pivot(spark_translator *t, const Spark__Connect__Aggr
   if (!node->pivot || !node->pivot->col)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.AGGREGATE_WITH_PIVOT_REQUIRES_PIVOT",
                         NOWHERE, NULL);
-  if (node->pivot->n_values == 0) return spark__unimplemented(t, NOWHERE, error, "A pivot without its list of values");
   trn_status status = spark__relation(t, node->input, &p.input, error);
   if (status != TRN_OK) return status;
   spark__context_begin(t, &context, p.input.scope);
@@ -110,6 +149,11 @@ trn_status spark__relation_pivot(spark_translator *t, const Spark__Connect__Aggr
     status = spark__expressions(t, node->aggregate_expressions, node->n_aggregate_expressions, &p.calls, &p.call_count,
                                 error);
   if (status == TRN_OK) status = spark__expression(t, node->pivot->col, &p.column, error);
+  if (status == TRN_OK && node->pivot->n_values == 0) {
+    spark__context_end(t, &context);
+    status = find_values(&p, error);
+    return status == TRN_OK ? run(&p, out, error) : status;
+  }
   p.value_count = node->pivot->n_values;
   p.values = TRN_NEW_N(t->arena, spark_value, p.value_count);
   const char **labels = TRN_NEW_N(t->arena, const char *, p.value_count);
@@ -173,4 +217,54 @@ trn_status spark__relation_sql_pivot(spark_translator *t, const Spark__Connect__
   p.labels = labels;
   status = implicit_keys(&p, error);
   return status == TRN_OK ? run(&p, out, error) : status;
+}
+
+/* Crosstab: a pivot of counts over texts, without nulls. */
+static trn_status text_or_null(spark_translator *t, spark_value *value, trn_error **error) {
+  spark_value pair[2] = {*value, {.name = "null", .is_foldable = true}};
+  trn_status status =
+      spark__cast(t, value->expr, trn__type(TRN_TYPE_STRING), SPARK_CAST_ANSI, NOWHERE, &pair[0].expr, error);
+  pair[1].expr = trn__expr_string(t->arena, "null", 4);
+  if (!pair[1].expr) return trn__no_memory(error);
+  return status == TRN_OK ? spark__call_by_name(t, "coalesce", pair, 2, NOWHERE, value, error) : status;
+}
+
+/* The visible columns with 0 where a count is null. */
+static trn_status fill_zeros(spark_translator *t, spark_relation *relation, trn_error **error) {
+  spark_value *values = NULL;
+  size_t count = 0;
+  trn_status status = spark__scope_values(t, relation->scope, &values, &count, error);
+  for (size_t i = 1; i < count && status == TRN_OK; i++) {
+    spark_value pair[2] = {values[i], {.name = "0", .is_foldable = true}};
+    pair[1].expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT64), 0);
+    if (!pair[1].expr) return trn__no_memory(error);
+    const char *name = values[i].name;
+    status = spark__call_by_name(t, "coalesce", pair, 2, NOWHERE, &values[i], error);
+    values[i].name = name;
+    values[i].is_alias = true;
+  }
+  return status == TRN_OK ? spark__project(t, relation, values, count, NULL, relation, error) : status;
+}
+
+trn_status spark__relation_crosstab(spark_translator *t, const Spark__Connect__StatCrosstab *node, spark_relation *out,
+                                    trn_error **error) {
+  pivot p = {.t = t, .key_count = 1, .call_count = 1};
+  char *names[2] = {node->col1, node->col2};
+  spark_value *columns = NULL, count,
+              one = {.expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), 1), .name = "1", .is_foldable = true};
+  if (!one.expr) return trn__no_memory(error);
+  trn_status status = spark__relation(t, node->input, &p.input, error);
+  if (status == TRN_OK) status = spark__named_values(t, p.input.scope, names, 2, &columns, error);
+  for (size_t i = 0; i < 2 && status == TRN_OK; i++) status = text_or_null(t, &columns[i], error);
+  if (status == TRN_OK) status = spark__call_by_name(t, "count", &one, 1, NOWHERE, &count, error);
+  if (status != TRN_OK) return status;
+  columns[0].name = trn__arena_printf(t->arena, "%s_%s", node->col1, node->col2);
+  columns[0].is_alias = true;
+  if (!columns[0].name) return trn__no_memory(error);
+  p.keys = columns;
+  p.column = columns[1];
+  p.calls = &count;
+  status = find_values(&p, error);
+  if (status == TRN_OK) status = run(&p, out, error);
+  return status == TRN_OK ? fill_zeros(t, out, error) : status;
 }

@@ -101,7 +101,7 @@ static trn_status range(spark_translator *t, const Spark__Connect__Range *node, 
   return spark__scope_of(t, rel, &field, NULL, out, error);
 }
 
-static trn_status limit(spark_translator *t, spark_relation *relation, int64_t skip, int64_t fetch, trn_error **error) {
+trn_status spark__limit(spark_translator *t, spark_relation *relation, int64_t skip, int64_t fetch, trn_error **error) {
   trn_rel *rel = trn__rel_create(t->arena, TRN_REL_LIMIT, &relation->rel, 1, NULL, 0, relation->rel->columns,
                                  relation->rel->column_count);
   if (!rel) return trn__no_memory(error);
@@ -111,7 +111,7 @@ static trn_status limit(spark_translator *t, spark_relation *relation, int64_t s
   return TRN_OK;
 }
 
-static trn_status negative_limit(spark_translator *t, const char *name, int64_t value, trn_position position,
+trn_status spark__negative_limit(spark_translator *t, const char *name, int64_t value, trn_position position,
                                  trn_error **error) {
   char number[24], text[28];
   snprintf(number, sizeof number, "%lld", (long long)value);
@@ -145,7 +145,7 @@ static trn_status limit_value(spark_translator *t, const Spark__Connect__Express
   if (!integer)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LIMIT_LIKE_EXPRESSION.DATA_TYPE", position, "expr",
                         text, "name", name, "dataType", type, NULL);
-  if (expr->u.literal.value.integer < 0) return negative_limit(t, name, expr->u.literal.value.integer, position, error);
+  if (expr->u.literal.value.integer < 0) return spark__negative_limit(t, name, expr->u.literal.value.integer, position, error);
   *out = expr->u.literal.value.integer;
   return TRN_OK;
 }
@@ -157,15 +157,15 @@ static trn_status sql_limit(spark_translator *t, const Spark__Connect__TrnLimit 
   if (status == TRN_OK) status = limit_value(t, node->limit, "limit", &fetch, error);
   if (status == TRN_OK) status = limit_value(t, node->offset, "offset", &skip, error);
   if (status != TRN_OK || (fetch < 0 && skip < 0)) return status;
-  return limit(t, out, skip < 0 ? 0 : skip, fetch, error);
+  return spark__limit(t, out, skip < 0 ? 0 : skip, fetch, error);
 }
 
 static trn_status input_limit(spark_translator *t, const Spark__Connect__Relation *input, const char *name,
                               int64_t skip, int64_t fetch, spark_relation *out, trn_error **error) {
   trn_status status = spark__relation(t, input, out, error);
   if (status != TRN_OK) return status;
-  if (skip < 0) return negative_limit(t, name, skip, NOWHERE, error);
-  return limit(t, out, skip, fetch, error);
+  if (skip < 0) return spark__negative_limit(t, name, skip, NOWHERE, error);
+  return spark__limit(t, out, skip, fetch, error);
 }
 
 /* randomSplit takes several samples of the same rows, which must come in the same order each time. */
@@ -470,7 +470,7 @@ static trn_status dispatch(spark_translator *t, const Spark__Connect__Relation *
   case SPARK__CONNECT__RELATION__REL_TYPE_SET_OP: return spark__relation_set(t, r->set_op, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_SORT: return sort(t, r->sort, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_LIMIT:
-    if (r->limit->limit < 0) return negative_limit(t, "limit", r->limit->limit, NOWHERE, error);
+    if (r->limit->limit < 0) return spark__negative_limit(t, "limit", r->limit->limit, NOWHERE, error);
     return input_limit(t, r->limit->input, "limit", 0, r->limit->limit, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_OFFSET:
     return input_limit(t, r->offset->input, "offset", r->offset->offset, -1, out, error);

@@ -380,6 +380,12 @@ trn_status spark__relation_more(spark_translator *t, const Spark__Connect__Relat
   case SPARK__CONNECT__RELATION__REL_TYPE_SUMMARY:
   case SPARK__CONNECT__RELATION__REL_TYPE_COV:
   case SPARK__CONNECT__RELATION__REL_TYPE_CORR: return spark__relation_stat(t, r, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_TAIL:
+  case SPARK__CONNECT__RELATION__REL_TYPE_TRANSPOSE:
+  case SPARK__CONNECT__RELATION__REL_TYPE_CROSSTAB:
+  case SPARK__CONNECT__RELATION__REL_TYPE_FREQ_ITEMS:
+  case SPARK__CONNECT__RELATION__REL_TYPE_APPROX_QUANTILE:
+  case SPARK__CONNECT__RELATION__REL_TYPE_SAMPLE_BY: return spark__relation_run(t, r, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_TRN_LATERAL_VIEW:
     return spark__relation_lateral_view(t, r->trn_lateral_view, out, error);
   default: {

@@ -21,7 +21,7 @@ static bool is_text(const trn_type *type) {
 static trn_status statistic(statistics *s, const char *name, const spark_value *column, spark_value *out,
                             trn_error **error) {
   spark_translator *t = s->t;
-  spark_value args[2] = {*column, {.name = "p", .is_foldable = true}};
+  spark_value args[2] = {*column};
   size_t size = strlen(name);
   bool percentile = size > 1 && name[size - 1] == '%';
   bool number = percentile || strcasecmp(name, "mean") == 0 || strcasecmp(name, "stddev") == 0;
@@ -46,9 +46,9 @@ static trn_status statistic(statistics *s, const char *name, const spark_value *
   double percent = strtod(name, &end);
   if (!end || *end != '%' || percent < 0 || percent > 100)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "Unable to parse %s as a percentile", name);
-  args[1].expr = spark__double_literal(t, percent / 100, trn__type(TRN_TYPE_FLOAT64));
-  if (!args[1].expr) return trn__no_memory(error);
-  return spark__call_by_name(t, "percentile_approx", args, 2, NOWHERE, out, error);
+  /* percentile_approx with its usual accuracy, exactly. */
+  status = spark__sorted_values(t, &args[0], &args[1], error);
+  return status == TRN_OK ? spark__quantile_of(t, &args[1], percent / 100, 1e-4, out, error) : status;
 }
 
 /* One row of all statistics as texts, then one row for each. */

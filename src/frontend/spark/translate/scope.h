@@ -357,6 +357,36 @@ trn_status spark__relation_sql_pivot(spark_translator *t, const Spark__Connect__
                                      trn_error **error);
 const Spark__Connect__Relation *spark__reference_by_plan_id(spark_translator *t, int64_t id);
 
+/* ---- queries that run while a plan is made (rows.c) ---- */
+typedef struct spark_rows {
+  size_t width, row_count;
+  const trn_expr **cells; /* LITERALs of the columns' types, row by row */
+} spark_rows;
+/* Runs the visible columns of the relation and waits; rows beyond row_max are left out. thread: worker */
+trn_status spark__run_now(spark_translator *t, const spark_relation *relation, size_t row_max, spark_rows *out,
+                          trn_error **error);
+/* VALUES of the rows. */
+trn_status spark__rows_relation(spark_translator *t, const spark_rows *rows, const trn_field *fields,
+                                spark_relation *out, trn_error **error);
+/* relation_run.c: tail, transpose, crosstab, freq_items, approx_quantile, sample_by. */
+trn_status spark__relation_run(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                               trn_error **error);
+trn_status spark__relation_crosstab(spark_translator *t, const Spark__Connect__StatCrosstab *crosstab,
+                                    spark_relation *out, trn_error **error);
+trn_status spark__named_values(spark_translator *t, const spark_scope *scope, char *const *names, size_t count,
+                               spark_value **out, trn_error **error);
+/* An aggregation: the keys, then the values over aggregate functions. */
+trn_status spark__grouped(spark_translator *t, const spark_relation *input, const spark_value *keys, size_t key_count,
+                          const spark_value *calls, size_t call_count, spark_relation *out, trn_error **error);
+/* All values that are not null, in order, as a list; then the one that a share of them does not exceed. */
+trn_status spark__sorted_values(spark_translator *t, const spark_value *value, spark_value *out, trn_error **error);
+trn_status spark__quantile_of(spark_translator *t, const spark_value *sorted, double probability, double tolerance,
+                              spark_value *out, trn_error **error);
+/* LIMIT; the error of a negative one. */
+trn_status spark__limit(spark_translator *t, spark_relation *relation, int64_t skip, int64_t fetch, trn_error **error);
+trn_status spark__negative_limit(spark_translator *t, const char *name, int64_t value, trn_position position,
+                                 trn_error **error);
+
 /* ---- aggregation (aggregate.c) ---- */
 typedef struct spark_aggregation {
   const spark_scope *scope;     /* of the input */

@@ -30,6 +30,9 @@ typedef struct spark_translator {
   int64_t now_us;       /* one current_timestamp per query */
   void *state;          /* of relation.c: CTEs, WithRelations references, plan ids, lateral and outer scopes */
   unsigned depth;
+  /* Whether nobody wants the plan any more: asked while a query runs that the plan depends on. NULL: never */
+  bool (*is_cancelled)(void *user);
+  void *cancel_user;
 } spark_translator;
 
 /* An expression with what Spark's analyzer knows about it besides the resolved node. */
