@@ -79,6 +79,9 @@ func (r *Routes) fill(options *C.trn_embedded_options) error {
 	return nil
 }
 
+// Take serves routes that the program filled itself: a trn_routes, complete, and nobody else's from now on.
+func Take(routes unsafe.Pointer) *Routes { return &Routes{routes: (*C.trn_routes)(routes)} }
+
 // Close waits for the calls that are served, then frees the routes and what serves on them. Later calls get UNAVAILABLE.
 // Stop the server first: a call ends when its client goes or its answer is complete.
 func (r *Routes) Close() {

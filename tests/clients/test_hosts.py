@@ -1,6 +1,6 @@
 """Other people's servers with Spark Connect mounted in them: hosts/go in grpc-go, hosts/tonic in tonic. Same process, their sockets.
 TRUNNION_LIB_DIR: where libtrunnion.so, the engine and the functions lie (default build/release)."""
-import hashlib, os, pathlib, re, shutil, signal, subprocess, sys, threading, time, uuid
+import contextlib, hashlib, os, pathlib, re, shutil, signal, subprocess, sys, threading, time, uuid
 import grpc
 import pytest
 from pyspark.errors import AnalysisException, ArithmeticException, ParseException, PySparkException
@@ -13,29 +13,30 @@ SERVICE = "/spark.connect.SparkConnectService/"
 
 
 def build_go():
-    program = CACHE / "go/sparkserver"
-    headers = hashlib.sha256(b"".join(p.read_bytes() for p in sorted((ROOT / "include").rglob("*.h")))).hexdigest()
+    folder = CACHE / "go"
+    folder.mkdir(parents=True, exist_ok=True)
+    headers = hashlib.sha256(b"".join(p.read_bytes() for p in sorted([*(ROOT / "include").rglob("*.h"), ROOT / "hosts/testing/echo.c"]))).hexdigest()
     flags = {"CGO_CFLAGS": f"-DTRUNNION_HEADERS=0x{headers[:8]}",  # go build does not see that they changed
              "CGO_LDFLAGS": f"-L{LIBRARIES}"}
-    subprocess.run(["go", "build", "-o", program, "./cmd/sparkserver"], cwd=ROOT / "hosts/go", env=os.environ | flags, check=True)
-    return program
+    subprocess.run(["go", "build", "-o", folder, "./cmd/sparkserver", "./internal/echoserver"], cwd=ROOT / "hosts/go", env=os.environ | flags, check=True)
+    return folder
 
 
 def build_tonic():
     target = CACHE / "tonic-target"
     subprocess.run(["cargo", "build", "--quiet", "--locked", "--examples"], cwd=ROOT / "hosts/tonic", check=True,
                    env=os.environ | {"CARGO_TARGET_DIR": str(target), "TRUNNION_LIB_DIR": str(LIBRARIES)})
-    return target / "debug/examples/sparkserver"
+    return target / "debug/examples"
 
 
 HOSTS = {"go": ("go", build_go), "tonic": ("cargo", build_tonic)}
 
 
 class Host:
-    def __init__(self, name, program):
+    def __init__(self, name, folder, program="sparkserver", arguments=("libtrunnion_engine.so", "libtrunnion_functions.so")):
         self.name = name
         self.process = subprocess.Popen(
-            [program, LIBRARIES / "libtrunnion_engine.so", LIBRARIES / "libtrunnion_functions.so"], stdout=subprocess.PIPE, text=True,
+            [folder / program, *(LIBRARIES / argument for argument in arguments)], stdout=subprocess.PIPE, text=True,
             env=os.environ | {"LD_LIBRARY_PATH": str(LIBRARIES), "GODEBUG": "cgocheck=1"})
         line = self.process.stdout.readline()
         match = re.search(r"sc://(\S+)", line)
@@ -209,7 +210,7 @@ def test_many_sessions_work_side_by_side(host):
     assert eventually(lambda: host.descriptors() <= before)
 
 
-# ---- the contract of a host, with a bare gRPC client
+# ---- Spark Connect with a bare gRPC client
 
 def config_request(session="00112233-4455-6677-8899-aabbccddeeff"):
     request = pb2.ConfigRequest(session_id=session)
@@ -307,3 +308,127 @@ def test_a_host_ends_while_calls_run(program, spark):
         assert not call.done()
         assert host.stop() == 0
         assert refused(call).code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+
+
+# ---- the contract of a host: hosts/testing/echo.c checks every delivery
+
+@pytest.fixture(scope="module")
+def echo(program):
+    library = CACHE / "libtrunnion_echo.so"
+    subprocess.run(["cc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", ROOT / "include",
+                    ROOT / "hosts/testing/echo.c", "-o", library, f"-L{LIBRARIES}", "-ltrunnion"], check=True)
+    name, folder = program
+    host = Host(name, folder, "echoserver", [library] if name == "tonic" else [])
+    with grpc.insecure_channel(host.address) as host.channel:
+        yield host
+        counts = counts_of(host)
+        assert counts["violations"] == 0
+    assert host.stop() == 0
+
+
+def counts_of(echo):
+    text = echo.channel.unary_unary("/trunnion.Echo/Counts")(b"").decode()
+    return {key: int(value) for key, value in (word.split("=") for word in text.split())}
+
+
+def settled(echo):
+    """All calls but the one that asks are over, and all slices but its own are released."""
+    def holds():
+        counts = counts_of(echo)
+        return counts["done"] == counts["opened"] - 1 and counts["slices"] == 0
+    return eventually(holds)
+
+
+def test_metadata_peer_identity_and_deadline_reach_the_frontend(echo):
+    talk = echo.channel.stream_stream("/trunnion.Echo/Talk")
+    raw = bytes(range(256))
+    call = talk(iter([b"one", b"", b"x" * 100_000]), timeout=50,
+                metadata=[("some-text", "first"), ("some-text", "last"), ("some-bytes-bin", raw), ("who", "somebody")])
+    assert list(call) == [b"one", b"", b"x" * 100_000]
+    initial = dict(call.initial_metadata())
+    assert initial["peer"].startswith("ipv4:127.0.0.1:") or initial["peer"].startswith("ipv6:[")
+    assert initial["identity"] == "somebody"
+    assert 40_000 < int(initial["left-ms"]) <= 50_000
+    assert initial["back-text"] == "last" and initial["back-bytes-bin"] == raw
+    trailing = [tuple(entry) for entry in call.trailing_metadata()]
+    assert [value for key, value in trailing if key == "trail"] == ["a", "b"]
+    assert ("trail-bin", b"\0\xff\1") in trailing
+    call = talk(iter([]))
+    assert list(call) == []
+    initial = dict(call.initial_metadata())
+    assert (initial["identity"], initial["left-ms"]) == ("none", "none")
+    assert settled(echo)
+
+
+def test_an_error_has_its_message_details_and_trailers(echo):
+    from google.rpc import error_details_pb2, status_pb2
+    details = status_pb2.Status(code=9, message="m\u00fcde, 100%")
+    details.details.add().Pack(error_details_pb2.ErrorInfo(reason="tired", domain="test"))
+    error = refused(echo.channel.unary_stream("/trunnion.Echo/Fail")(details.SerializeToString()))
+    assert (error.code(), error.details()) == (grpc.StatusCode.FAILED_PRECONDITION, "m\u00fcde, 100%")
+    trailing = dict(error.trailing_metadata())
+    assert status_pb2.Status.FromString(trailing["grpc-status-details-bin"]) == details
+    assert trailing["trail-bin"] == b"\0\xff\1"
+
+
+def test_an_abort_drops_what_is_queued(echo):
+    error = refused(echo.channel.unary_stream("/trunnion.Echo/Abort")(b"never seen"))
+    assert error.code() == grpc.StatusCode.DATA_LOSS
+    assert settled(echo)
+
+
+def test_a_methods_own_limit_holds(echo):
+    talk = echo.channel.stream_stream("/trunnion.Echo/Talk")
+    assert [len(m) for m in talk(iter([bytes(1 << 20)]))] == [1 << 20]
+    assert refused(talk(iter([bytes((1 << 20) + 1)]))).code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert settled(echo)
+
+
+def test_a_full_queue_waits_for_the_client(echo):
+    before = counts_of(echo)
+    call = echo.channel.unary_stream("/trunnion.Echo/Flood")(b"")
+    numbers = []
+    for message in call:
+        numbers.append(int.from_bytes(message[:4], "little"))
+        assert len(message) == 4 + (256 << 10) + 7 and message.endswith(b"unowned")
+        if len(numbers) == 1:
+            time.sleep(1)
+            assert counts_of(echo)["slices"] < 60  # of 800: what the queue and the connection hold
+    assert numbers == list(range(400))
+    counts = counts_of(echo)
+    assert counts["writable"] > before["writable"] + 10
+    assert counts["peak"] < 100
+    assert settled(echo)
+
+
+def test_cancels_and_deadlines_reach_the_frontend(echo):
+    wait, flood = (echo.channel.unary_stream(f"/trunnion.Echo/{name}") for name in ("Wait", "Flood"))
+    before = counts_of(echo)["cancelled"]
+    call = wait(b"")
+    time.sleep(0.2)
+    assert counts_of(echo)["cancelled"] == before
+    call.cancel()
+    assert eventually(lambda: counts_of(echo)["cancelled"] == before + 1)
+    assert refused(wait(b"", timeout=0.3)).code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert eventually(lambda: counts_of(echo)["cancelled"] == before + 2)
+    call = flood(b"")
+    next(call)
+    call.cancel()
+    assert eventually(lambda: counts_of(echo)["cancelled"] == before + 3)
+    call = flood(b"", metadata=[("grpc-timeout", "300m")])
+    next(call)  # and it passes while the client does not read
+    assert eventually(lambda: counts_of(echo)["cancelled"] == before + 4)
+    call.cancel()
+    assert settled(echo)
+
+
+def test_calls_that_are_cancelled_at_any_moment_are_freed(echo):
+    calls = []
+    for i in range(600):
+        call = echo.channel.unary_stream("/trunnion.Echo/" + ("Flood", "Wait", "Abort", "Fail")[i % 4])(b"some")
+        threading.Timer(i % 29 / 1000, call.cancel).start()
+        calls.append(call)
+    for call in calls:
+        with contextlib.suppress(grpc.RpcError):  # some end before
+            list(call)
+    assert settled(echo)

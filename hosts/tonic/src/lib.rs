@@ -84,6 +84,14 @@ impl Routes {
         Ok(Routes(Arc::new(inner)))
     }
 
+    /// Routes that the program filled itself, with frontends and a backend of its choice.
+    ///
+    /// # Safety
+    /// `routes` comes from `trn_routes_create`, is complete, and is nobody else's from now on.
+    pub unsafe fn take(routes: *mut ffi::trn_routes) -> Routes {
+        Routes(Arc::new(Inner { routes, backend: null_mut() }))
+    }
+
     /// The service that serves these routes.
     pub fn mount(&self) -> Mount {
         Mount::new(self.clone())
