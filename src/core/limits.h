@@ -30,10 +30,14 @@
 #define TRN_PIVOT_VALUES_MAX 10000u          /* of a pivot that finds them; Spark: spark.sql.pivotMaxValues */
 #define TRN_TRANSPOSE_ROWS_MAX 500u          /* Spark: spark.sql.transposeMaxValues */
 #define TRN_FREQUENT_VALUES_MAX 1000000u     /* different values that freqItems looks at */
+#define TRN_RECURSION_LEVELS_MAX 100          /* steps of a recursive CTE; Spark: spark.sql.cteRecursionLevelLimit */
+#define TRN_RECURSION_ROWS_MAX 1000000u      /* rows of one; Spark: spark.sql.cteRecursionRowLimit */
 #define TRN_SOURCE_CACHE_MAX 256u            /* inferred sources that a session keeps */
 #define TRN_SOURCE_FILES_MAX 10000u          /* files whose change is watched for one cached source */
 #define TRN_INPROC_MESSAGE_BYTES_MAX (128u << 20) /* a request message without a network; as the bundled server */
 #define TRN_INPROC_SEND_HIGH_WATER (1u << 20)     /* unread response bytes of one call */
 #define TRN_SHOW_BYTES_MAX (256u << 20)     /* text of the rows that a show collects */
+#define TRN_PLAN_TREE_RELATIONS_MAX 20000u        /* of a plan whose shared parts are written out, as an engine does */
+#define TRN_PLAN_TREE_EXPRESSIONS_MAX (1u << 20)  /* likewise; without rows of literals */
 
 #endif

@@ -380,6 +380,32 @@ static trn_status frame(spark_translator *t, window_parts *w, trn_position posit
   return status == TRN_OK ? range_frame_errors(t, w, position, error) : status;
 }
 
+/* RANGE over dates: by the number of days. Bounds with months stay: the engine knows those. */
+static bool is_days(const trn_expr *bound) {
+  if (!bound) return true;
+  if (trn__type_is_integer(bound->type)) return true;
+  return bound->type->id == TRN_TYPE_INTERVAL_DAY_TIME && bound->u.literal.value.integer % 86400000000 == 0;
+}
+
+static const trn_expr *days_of(spark_translator *t, const trn_expr *bound) {
+  int64_t value = bound->u.literal.value.integer;
+  if (bound->type->id == TRN_TYPE_INTERVAL_DAY_TIME) value /= 86400000000;
+  return trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), value);
+}
+
+static trn_status range_of_dates(spark_translator *t, window_parts *w, trn_error **error) {
+  if (w->unit != TRN_FRAME_RANGE || (!w->start && !w->end) || w->spec->n_order_spec != 1 ||
+      w->orders[0].expr->type->id != TRN_TYPE_DATE || !is_days(w->start) || !is_days(w->end))
+    return TRN_OK;
+  spark_value days;
+  trn_status status = spark__call_by_name(t, "unix_date", &w->orders[0], 1, NOWHERE, &days, error);
+  if (status != TRN_OK) return status;
+  w->orders[0].expr = days.expr; /* the name stays: it is shown */
+  if (w->start && !(w->start = days_of(t, w->start))) return trn__no_memory(error);
+  if (w->end && !(w->end = days_of(t, w->end))) return trn__no_memory(error);
+  return TRN_OK;
+}
+
 static trn_status window_name(spark_translator *t, const window_parts *w, const char **out, trn_error **error) {
   trn_strbuf text = {0};
   trn__strbuf_printf(&text, "%s OVER (", w->function.name ? w->function.name : "");
@@ -435,6 +461,7 @@ static trn_status window_over(spark_translator *t, const Spark__Connect__Express
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_EXPR_FOR_WINDOW", position, "sqlExpr", text, NULL);
   }
   status = frame(t, &w, position, error);
+  if (status == TRN_OK) status = range_of_dates(t, &w, error);
   size_t count = 1 + spec->n_partition_spec + spec->n_order_spec;
   const trn_expr **args = TRN_NEW_N(t->arena, const trn_expr *, count);
   if (status != TRN_OK) return status;

@@ -221,12 +221,13 @@ trn_status spark__relation_sql_pivot(spark_translator *t, const Spark__Connect__
 
 /* Crosstab: a pivot of counts over texts, without nulls. */
 static trn_status text_or_null(spark_translator *t, spark_value *value, trn_error **error) {
-  spark_value pair[2] = {*value, {.name = "null", .is_foldable = true}};
-  trn_status status =
-      spark__cast(t, value->expr, trn__type(TRN_TYPE_STRING), SPARK_CAST_ANSI, NOWHERE, &pair[0].expr, error);
-  pair[1].expr = trn__expr_string(t->arena, "null", 4);
-  if (!pair[1].expr) return trn__no_memory(error);
-  return status == TRN_OK ? spark__call_by_name(t, "coalesce", pair, 2, NOWHERE, value, error) : status;
+  spark_value branches[3] = {{0}, {.name = "null", .is_foldable = true}, *value};
+  trn_status status = spark__call_by_name(t, "isnull", value, 1, NOWHERE, &branches[0], error);
+  if (status == TRN_OK)
+    status = spark__cast(t, value->expr, trn__type(TRN_TYPE_STRING), SPARK_CAST_ANSI, NOWHERE, &branches[2].expr, error);
+  branches[1].expr = trn__expr_string(t->arena, "null", 4);
+  if (!branches[1].expr) return trn__no_memory(error);
+  return status == TRN_OK ? spark__call_by_name(t, "when", branches, 3, NOWHERE, value, error) : status;
 }
 
 /* The visible columns with 0 where a count is null. */

@@ -274,6 +274,21 @@ static void name_lateral(const spark_context *context, spark_value *value) {
       value->name = context->laterals[i].name;
 }
 
+/* In a select list the cast of a column has the column's name; inside of expressions it has not. */
+static trn_status name_cast(spark_translator *t, const Spark__Connect__Expression *item, spark_value *value,
+                            trn_error **error) {
+  const Spark__Connect__Expression *child =
+      item->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_CAST ? item->cast->expr : NULL;
+  spark_value column;
+  if (!child || child->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_ATTRIBUTE) return TRN_OK;
+  trn_status status = spark__expression(t, child, &column, error);
+  if (status != TRN_OK || !column.is_attribute) return status;
+  value->name = column.name;
+  value->is_alias = true;
+  value->is_attribute = false;
+  return TRN_OK;
+}
+
 trn_status spark__select_list(spark_translator *t, spark_context *context, Spark__Connect__Expression *const *list,
                               size_t count, spark_value **out, size_t *out_count, trn_error **error) {
   size_t capacity = 0;
@@ -286,6 +301,7 @@ trn_status spark__select_list(spark_translator *t, spark_context *context, Spark
     const Spark__Connect__Expression *item = NULL;
     size_t at = *out_count;
     status = spark__list_item(t, list[i], out, out_count, &capacity, &item, error);
+    if (status == TRN_OK && *out_count == at + 1) status = name_cast(t, item, &(*out)[at], error);
     if (status != TRN_OK) break;
     if (*out_count == at + 1) name_lateral(context, &(*out)[at]);
     if (item->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS || !is_lateral(&(*out)[at])) continue;

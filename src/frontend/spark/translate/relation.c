@@ -111,13 +111,19 @@ trn_status spark__limit(spark_translator *t, spark_relation *relation, int64_t s
   return TRN_OK;
 }
 
-trn_status spark__negative_limit(spark_translator *t, const char *name, int64_t value, trn_position position,
-                                 trn_error **error) {
-  char number[24], text[28];
+static trn_status negative_limit(spark_translator *t, const char *name, const char *text, int64_t value,
+                                 trn_position position, trn_error **error) {
+  char number[24];
   snprintf(number, sizeof number, "%lld", (long long)value);
-  snprintf(text, sizeof text, "\"%s\"", number);
   return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LIMIT_LIKE_EXPRESSION.IS_NEGATIVE", position, "expr",
                       text, "name", name, "v", number, NULL);
+}
+
+trn_status spark__negative_limit(spark_translator *t, const char *name, int64_t value, trn_position position,
+                                 trn_error **error) {
+  char text[28];
+  snprintf(text, sizeof text, "\"%lld\"", (long long)value);
+  return negative_limit(t, name, text, value, position, error);
 }
 
 /* LIMIT and OFFSET of SQL: constant integers. *out < 0: there is none. */
@@ -136,17 +142,20 @@ static trn_status limit_value(spark_translator *t, const Spark__Connect__Express
   if (!text || !type) return trn__no_memory(error);
   const trn_expr *expr = value.expr;
   bool integer = trn__type_is_integer(expr->type) && expr->type->id != TRN_TYPE_INT64;
-  if (expr->kind != TRN_EXPR_LITERAL)
+  if (expr->kind != TRN_EXPR_LITERAL && !value.is_foldable)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LIMIT_LIKE_EXPRESSION.IS_UNFOLDABLE", position, "expr",
                         text, "name", name, NULL);
-  if (expr->u.literal.is_null)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LIMIT_LIKE_EXPRESSION.IS_NULL", position, "expr", text,
-                        "name", name, NULL);
   if (!integer)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LIMIT_LIKE_EXPRESSION.DATA_TYPE", position, "expr",
                         text, "name", name, "dataType", type, NULL);
-  if (expr->u.literal.value.integer < 0) return spark__negative_limit(t, name, expr->u.literal.value.integer, position, error);
-  *out = expr->u.literal.value.integer;
+  if (expr->kind != TRN_EXPR_LITERAL) status = spark__evaluate(t, &value, &expr, error);
+  if (status != TRN_OK) return status;
+  if (expr->u.literal.is_null)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LIMIT_LIKE_EXPRESSION.IS_NULL", position, "expr", text,
+                        "name", name, NULL);
+  int64_t number = expr->u.literal.value.integer;
+  if (number < 0) return negative_limit(t, name, text, number, position, error);
+  *out = number;
   return TRN_OK;
 }
 
@@ -359,6 +368,23 @@ trn_status spark__use_shared(spark_translator *t, spark_shared *shared, spark_re
   return status == TRN_OK ? spark__alias_relation(t, out, &shared->name, 1, error) : status;
 }
 
+/* SELECT ... FROM cte LIMIT n, nothing else: more rows need not be made. -1: all are needed. */
+static int64_t wanted_rows(const Spark__Connect__Relation *r) {
+  if (!r || r->rel_type_case != SPARK__CONNECT__RELATION__REL_TYPE_TRN_LIMIT || r->trn_limit->offset) return -1;
+  const Spark__Connect__Expression *e = r->trn_limit->limit;
+  if (!e || e->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL ||
+      e->literal->literal_type_case != SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_INTEGER)
+    return -1;
+  r = r->trn_limit->input;
+  if (!r || r->rel_type_case != SPARK__CONNECT__RELATION__REL_TYPE_TRN_SELECT) return -1;
+  const Spark__Connect__TrnSelect *select = r->trn_select;
+  if (select->has_group_by || select->having || select->qualify || select->distinct || !select->input ||
+      select->input->rel_type_case != SPARK__CONNECT__RELATION__REL_TYPE_READ || select->n_select != 1 ||
+      !spark__is_star(select->select[0]))
+    return -1;
+  return e->literal->integer;
+}
+
 trn_status spark__relation_with(spark_translator *t, const Spark__Connect__TrnWith *with, spark_relation *out,
                                 trn_error **error) {
   spark_state *state = spark__state(t);
@@ -369,9 +395,14 @@ trn_status spark__relation_with(spark_translator *t, const Spark__Connect__TrnWi
     spark_shared *shared = TRN_NEW(t->arena, spark_shared);
     if (!shared) return trn__no_memory(error);
     *shared = (spark_shared){.name = cte->name, .next = state->ctes};
-    if (with->recursive) state->ctes = shared; /* not there yet: its own name is refused */
-    status = spark__relation(t, cte->relation, &shared->relation, error);
-    if (status == TRN_OK && cte->n_columns)
+    bool recursive = with->recursive && spark__is_recursive(t, cte);
+    if (recursive) {
+      state->ctes = shared;
+      status = spark__recursive_cte(t, cte, wanted_rows(with->input), shared, error);
+    } else {
+      status = spark__relation(t, cte->relation, &shared->relation, error);
+    }
+    if (status == TRN_OK && cte->n_columns && !recursive)
       status = spark__rename_columns(t, &shared->relation, cte->columns, cte->n_columns, error);
     state->ctes = shared;
   }
@@ -445,7 +476,95 @@ static trn_status order_by(spark_translator *t, const Spark__Connect__TrnOrderBy
              : status;
 }
 
+/* Whether an aggregate function is called, outside of windows. The wire check bounds the depth. */
+static bool calls_aggregate(const ProtobufCMessage *message) {
+  const ProtobufCMessageDescriptor *descriptor = message->descriptor;
+  if (descriptor == &spark__connect__expression__window__descriptor ||
+      descriptor == &spark__connect__relation__descriptor)
+    return false;
+  if (descriptor == &spark__connect__expression__unresolved_function__descriptor) {
+    const char *name = ((const Spark__Connect__Expression__UnresolvedFunction *)message)->function_name;
+    if (name && spark__function_is_aggregate(name)) return true;
+  }
+  bool found = false;
+  for (unsigned i = 0; i < descriptor->n_fields && !found; i++) {
+    const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+    const char *at = (const char *)message + field->offset;
+    if (field->type != PROTOBUF_C_TYPE_MESSAGE) continue;
+    if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+      size_t count = *(const size_t *)((const char *)message + field->quantifier_offset);
+      ProtobufCMessage *const *items = *(ProtobufCMessage *const *const *)at;
+      for (size_t j = 0; j < count && !found; j++) found = calls_aggregate(items[j]);
+    } else if (!(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) ||
+               *(const uint32_t *)((const char *)message + field->quantifier_offset) == field->id) {
+      const ProtobufCMessage *child = *(const ProtobufCMessage *const *)at;
+      found = child && calls_aggregate(child);
+    }
+  }
+  return found;
+}
+
+static const Spark__Connect__Expression *both(spark_translator *t, const Spark__Connect__Expression *a,
+                                              const Spark__Connect__Expression *b) {
+  if (!a) return b;
+  Spark__Connect__Expression *e = TRN_NEW(t->arena, Spark__Connect__Expression);
+  Spark__Connect__Expression__UnresolvedFunction *call =
+      TRN_NEW(t->arena, Spark__Connect__Expression__UnresolvedFunction);
+  const Spark__Connect__Expression **args = TRN_NEW_N(t->arena, const Spark__Connect__Expression *, 2);
+  if (!e || !call || !args) return NULL;
+  spark__connect__expression__init(e);
+  spark__connect__expression__unresolved_function__init(call);
+  args[0] = a;
+  args[1] = b;
+  call->function_name = "and";
+  call->n_arguments = 2;
+  call->arguments = (Spark__Connect__Expression **)args;
+  e->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_FUNCTION;
+  e->unresolved_function = call;
+  return e;
+}
+
+/* Spark lets a filter and an order over an aggregation use aggregate functions of what is below it: as HAVING and ORDER
+ * BY of one SELECT. *done false: there is no aggregation below `r`, or nobody asks for that. */
+static trn_status over_aggregation(spark_translator *t, const Spark__Connect__Relation *r,
+                                   const Spark__Connect__Expression *condition, const Spark__Connect__Sort *order,
+                                   spark_relation *out, bool *done, trn_error **error) {
+  bool wanted = condition && calls_aggregate(&condition->base);
+  for (size_t i = 0; order && i < order->n_order && !wanted; i++) wanted = calls_aggregate(&order->order[i]->base);
+  *done = false;
+  for (; r && r->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_FILTER && r->filter->condition;
+       r = r->filter->input)
+    if (!(condition = both(t, condition, r->filter->condition))) return trn__no_memory(error);
+  if (!wanted || !r || r->rel_type_case != SPARK__CONNECT__RELATION__REL_TYPE_AGGREGATE ||
+      r->aggregate->group_type != SPARK__CONNECT__AGGREGATE__GROUP_TYPE__GROUP_TYPE_GROUPBY)
+    return TRN_OK;
+  const Spark__Connect__Aggregate *node = r->aggregate;
+  size_t keys = node->n_grouping_expressions, count = keys + node->n_aggregate_expressions;
+  Spark__Connect__Expression **list = TRN_NEW_N(t->arena, Spark__Connect__Expression *, count);
+  if (!list) return trn__no_memory(error);
+  for (size_t i = 0; i < count; i++)
+    list[i] = i < keys ? node->grouping_expressions[i] : node->aggregate_expressions[i - keys];
+  Spark__Connect__TrnSelect select = SPARK__CONNECT__TRN_SELECT__INIT;
+  Spark__Connect__TrnOrderBy by = SPARK__CONNECT__TRN_ORDER_BY__INIT;
+  select.input = node->input;
+  select.select = list;
+  select.n_select = count;
+  select.has_group_by = true;
+  select.group_by = node->grouping_expressions;
+  select.n_group_by = keys;
+  select.group_type = SPARK__CONNECT__AGGREGATE__GROUP_TYPE__GROUP_TYPE_GROUPBY;
+  select.having = (Spark__Connect__Expression *)condition;
+  by.order = order ? order->order : NULL;
+  by.n_order = order ? order->n_order : 0;
+  by.is_global = order && (!order->_is_global_case || order->is_global);
+  *done = true;
+  return spark__relation_select(t, &select, order ? &by : NULL, out, error);
+}
+
 static trn_status sort(spark_translator *t, const Spark__Connect__Sort *node, spark_relation *out, trn_error **error) {
+  bool done = false;
+  trn_status over = over_aggregation(t, node->input, NULL, node, out, &done, error);
+  if (over != TRN_OK || done) return over;
   trn_status status = spark__relation(t, node->input, out, error);
   bool is_global = !node->_is_global_case || node->is_global;
   return status == TRN_OK ? spark__sort_relation(t, out, node->order, node->n_order, false, is_global, NULL, error)
@@ -454,6 +573,9 @@ static trn_status sort(spark_translator *t, const Spark__Connect__Sort *node, sp
 
 static trn_status filter(spark_translator *t, const Spark__Connect__Filter *node, spark_relation *out,
                          trn_error **error) {
+  bool done = false;
+  trn_status over = over_aggregation(t, node->input, node->condition, NULL, out, &done, error);
+  if (over != TRN_OK || done) return over;
   trn_status status = spark__relation(t, node->input, out, error);
   return status == TRN_OK ? spark__filter_by(t, out, node->condition, error) : status;
 }

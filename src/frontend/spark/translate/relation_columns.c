@@ -145,11 +145,12 @@ static trn_status drop(spark_translator *t, const Spark__Connect__Drop *node, sp
 }
 
 /* ---- dropDuplicates ---- */
-static trn_status first_of(spark_translator *t, const spark_value *value, spark_value *out, trn_error **error) {
-  trn_status status = spark__call_by_name(t, "first", value, 1, NOWHERE, out, error);
-  out->name = value->name;
-  out->metadata = value->metadata;
-  out->is_alias = true;
+static trn_status first_of(spark_translator *t, spark_value *value, trn_error **error) {
+  const spark_value column = *value;
+  trn_status status = spark__call_by_name(t, "first", &column, 1, NOWHERE, value, error);
+  value->name = column.name;
+  value->metadata = column.metadata;
+  value->is_alias = true;
   return status;
 }
 
@@ -182,7 +183,7 @@ static trn_status first_rows(spark_translator *t, const Spark__Connect__Deduplic
   }
   status = spark__aggregation_keys(t, &aggregation, keys, key_count, error);
   for (size_t i = 0; i < count && status == TRN_OK; i++) {
-    if (!is_key[i]) status = first_of(t, &values[i], &values[i], error);
+    if (!is_key[i]) status = first_of(t, &values[i], error);
     if (status == TRN_OK) status = spark__aggregation_lift(t, &aggregation, values[i].expr, &values[i].expr, error);
   }
   spark_relation below = {.scope = out->scope};

@@ -142,19 +142,33 @@ static trn_status find_type(transposed *x, trn_error **error) {
                       second, NULL);
 }
 
+/* Adds a column below what is shown: the rows' numbers. */
+static trn_status row_number(spark_translator *t, spark_relation *relation, const trn_expr **out, trn_error **error) {
+  spark_value number;
+  trn_status status = spark__sequence_id(t, &number, error);
+  const trn_rel *rel = relation->rel;
+  if (status == TRN_OK) status = spark__lift_windows(t, &rel, &number.expr, 1, error);
+  if (status != TRN_OK) return status;
+  relation->rel = rel;
+  *out = number.expr;
+  return TRN_OK;
+}
+
 /* Index texts and cells, in the order of the index. */
 static trn_status transposed_rows(transposed *x, spark_rows *rows, trn_error **error) {
   spark_translator *t = x->t;
   spark_value *values = TRN_NEW_N(t->arena, spark_value, x->other_count + 1), present;
   const trn_expr *key = x->index.expr;
-  const trn_sort_flags flags = {.nulls_first = true};
+  const trn_sort_flags flags[2] = {{.nulls_first = true}, {.nulls_first = true}};
   spark_relation sorted = x->input, shown;
   if (!values) return trn__no_memory(error);
   trn_status status = spark__call_by_name(t, "isnotnull", &x->index, 1, NOWHERE, &present, error);
   if (status != TRN_OK) return status;
   sorted.rel = trn__rel_filter(t->arena, sorted.rel, present.expr);
   if (!sorted.rel) return trn__no_memory(error);
-  status = spark__sort_by(t, &sorted, &key, &flags, 1, true, error);
+  const trn_expr *keys[2] = {key, NULL};
+  status = row_number(t, &sorted, &keys[1], error); /* equal indexes stay as they came */
+  if (status == TRN_OK) status = spark__sort_by(t, &sorted, keys, flags, 2, true, error);
   if (status == TRN_OK) status = spark__limit(t, &sorted, 0, TRN_TRANSPOSE_ROWS_MAX + 1, error);
   values[0] = x->index;
   for (size_t i = 0; i <= x->other_count && status == TRN_OK; i++) {

@@ -156,6 +156,90 @@ static trn_status missing_by_name(spark_translator *t, const char *name, const s
                       "fieldNames", names, NULL);
 }
 
+/* ---- structs by name ---- */
+static const trn_field *field_named(const spark_translator *t, const trn_type *type, const char *name) {
+  for (uint32_t i = 0; i < type->field_count; i++)
+    if (spark__name_equal(t, type->fields[i].name, name)) return &type->fields[i];
+  return NULL;
+}
+
+/* The fields of both: left's in their order, then those that only right has. Other types: left's. Gives `left` itself
+ * when the two have the same shape, or when a field is missing and may not be. */
+static trn_status merged_type(spark_translator *t, const trn_type *left, const trn_type *right, bool allow,
+                              const trn_type **out, trn_error **error) {
+  *out = left;
+  if (left->id != TRN_TYPE_STRUCT || right->id != TRN_TYPE_STRUCT) return TRN_OK;
+  trn_field *fields = TRN_NEW_N(t->arena, trn_field, (size_t)left->field_count + right->field_count);
+  size_t count = 0;
+  if (!fields) return trn__no_memory(error);
+  for (uint32_t i = 0; i < left->field_count; i++) {
+    const trn_field *other = field_named(t, right, left->fields[i].name);
+    if (!other && !allow) return TRN_OK;
+    fields[count] = left->fields[i];
+    fields[count].nullable |= !other || other->nullable;
+    trn_status status =
+        other ? merged_type(t, left->fields[i].type, other->type, allow, &fields[count].type, error) : TRN_OK;
+    if (status != TRN_OK) return status;
+    count++;
+  }
+  for (uint32_t i = 0; i < right->field_count; i++) {
+    if (field_named(t, left, right->fields[i].name)) continue;
+    if (!allow) return TRN_OK;
+    fields[count] = right->fields[i];
+    fields[count++].nullable = true;
+  }
+  *out = trn__type_struct(t->arena, fields, count);
+  return *out ? TRN_OK : trn__no_memory(error);
+}
+
+/* The struct with the fields of `type`, by name; null stays null. */
+static trn_status by_field(spark_translator *t, const trn_expr *expr, const trn_type *type, const trn_expr **out,
+                           trn_error **error) {
+  *out = expr;
+  if (type->id != TRN_TYPE_STRUCT || expr->type->id != TRN_TYPE_STRUCT || trn__type_equal(type, expr->type))
+    return TRN_OK;
+  spark_value *args = TRN_NEW_N(t->arena, spark_value, 2 * (size_t)type->field_count), made, flag = {.expr = expr};
+  if (!args) return trn__no_memory(error);
+  trn_status status = TRN_OK;
+  for (uint32_t i = 0; i < type->field_count && status == TRN_OK; i++) {
+    const trn_field *field = &type->fields[i], *from = field_named(t, expr->type, field->name);
+    spark_value *value = &args[2 * i + 1];
+    char *part = (char *)(from ? from->name : "");
+    value->name = field->name;
+    args[2 * i] = (spark_value){.expr = trn__expr_string(t->arena, field->name, strlen(field->name)),
+                                .name = field->name,
+                                .is_foldable = true,
+                                .is_literal = true};
+    if (!from)
+      value->expr = trn__expr_null(t->arena, field->type);
+    else
+      status = spark__nested_fields(t, expr, &part, 1, NOWHERE, &value->expr, &value->name, error);
+    if (status == TRN_OK && (!value->expr || !args[2 * i].expr)) return trn__no_memory(error);
+    if (status == TRN_OK && from) status = by_field(t, value->expr, field->type, &value->expr, error);
+  }
+  if (status == TRN_OK)
+    status = spark__call_by_name(t, "named_struct", args, 2 * (size_t)type->field_count, NOWHERE, &made, error);
+  if (status == TRN_OK && expr->nullable) {
+    spark_value pair[2] = {{.name = ""}, made};
+    flag.name = "";
+    status = spark__call_by_name(t, "isnotnull", &flag, 1, NOWHERE, &pair[0], error);
+    if (status == TRN_OK) status = spark__call_by_name(t, "when", pair, 2, NOWHERE, &made, error);
+  }
+  *out = made.expr;
+  return status;
+}
+
+static trn_status align_structs(spark_translator *t, const trn_expr **left, const trn_expr **right, bool allow,
+                                trn_error **error) {
+  const trn_type *type = NULL;
+  if ((*left)->type->id != TRN_TYPE_STRUCT || trn__type_equal((*left)->type, (*right)->type)) return TRN_OK;
+  trn_status status = merged_type(t, (*left)->type, (*right)->type, allow, &type, error);
+  if (status == TRN_OK) status = by_field(t, *left, type, left, error);
+  if (status == TRN_OK && (type != (*left)->type || allow || type->field_count == (*right)->type->field_count))
+    status = by_field(t, *right, type, right, error);
+  return status;
+}
+
 /* unionByName: right's columns in left's order; with allow_missing, nulls for what a side has not. */
 static trn_status by_name(spark_translator *t, const Spark__Connect__SetOperation *node, const spark_relation *l,
                           const spark_relation *r, spark_relation *out, trn_error **error) {
@@ -181,6 +265,8 @@ static trn_status by_name(spark_translator *t, const Spark__Connect__SetOperatio
     l_exprs[count] = left.exprs[count];
     r_exprs[count] = at == UINT32_MAX ? trn__expr_null(t->arena, l_columns[count].expr->type) : right.exprs[at];
     if (!r_exprs[count]) return trn__no_memory(error);
+    if (at != UINT32_MAX) status = align_structs(t, &l_exprs[count], &r_exprs[count], allow, error);
+    if (status != TRN_OK) return status;
     if (at != UINT32_MAX) used[at] = true;
   }
   for (size_t i = 0; i < r_count; i++) {

@@ -227,6 +227,20 @@ trn_status spark__run_now(spark_translator *t, const spark_relation *relation, s
   return status;
 }
 
+trn_status spark__evaluate(spark_translator *t, const spark_value *value, const trn_expr **out, trn_error **error) {
+  spark_relation one, shown;
+  spark_rows rows = {0};
+  spark_value copy = *value;
+  copy.is_alias = true;
+  trn_status status = spark__one_row(t, &one, error);
+  if (status == TRN_OK) status = spark__project(t, &one, &copy, 1, NULL, &shown, error);
+  if (status == TRN_OK) shown.scope->below = NULL;
+  if (status == TRN_OK) status = spark__run_now(t, &shown, 1, &rows, error);
+  if (status == TRN_OK && !rows.row_count) return trn_error_set(error, TRN_INTERNAL, NULL, "A constant has no value");
+  if (status == TRN_OK) *out = rows.cells[0];
+  return status;
+}
+
 trn_status spark__rows_relation(spark_translator *t, const spark_rows *rows, const trn_field *fields,
                                 spark_relation *out, trn_error **error) {
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, rows->width);

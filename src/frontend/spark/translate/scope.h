@@ -365,9 +365,15 @@ typedef struct spark_rows {
 /* Runs the visible columns of the relation and waits; rows beyond row_max are left out. thread: worker */
 trn_status spark__run_now(spark_translator *t, const spark_relation *relation, size_t row_max, spark_rows *out,
                           trn_error **error);
+/* The LITERAL that an expression without columns is. */
+trn_status spark__evaluate(spark_translator *t, const spark_value *value, const trn_expr **out, trn_error **error);
 /* VALUES of the rows. */
 trn_status spark__rows_relation(spark_translator *t, const spark_rows *rows, const trn_field *fields,
                                 spark_relation *out, trn_error **error);
+/* recursive.c: whether the CTE names itself; its rows, when it does. `enough`: rows that are wanted at most, or < 0. */
+bool spark__is_recursive(spark_translator *t, const Spark__Connect__TrnCte *cte);
+trn_status spark__recursive_cte(spark_translator *t, const Spark__Connect__TrnCte *cte, int64_t enough,
+                                spark_shared *shared, trn_error **error);
 /* relation_run.c: tail, transpose, crosstab, freq_items, approx_quantile, sample_by. */
 trn_status spark__relation_run(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
                                trn_error **error);

@@ -361,8 +361,8 @@ trn_status spark__sort_relation(spark_translator *t, spark_relation *relation,
     if (status == TRN_OK) status = spark__refuse_subqueries(t, value.expr, relation->scope, error);
     if (status == TRN_OK) status = spark__refuse_unordered(t, &value, flags[i], error);
     if (status == TRN_OK && value.has_aggregate)
-      status = spark__unimplemented(t, spark__position(t, item->child), error,
-                                    "An aggregate function in the order of a relation");
+      status = spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_EXPR_FOR_OPERATOR",
+                            spark__position(t, item->child), "invalidExprSqls", spark__sql_text(t, value.name), NULL);
   }
   spark__context_end(t, &context);
   return status == TRN_OK ? spark__sort_by(t, relation, keys, flags, key_count, is_global, error) : status;
