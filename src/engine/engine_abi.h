@@ -80,7 +80,8 @@ typedef struct trn_engine {
 
   /* Files as a table. format: "parquet" "csv" "json" "arrow". paths: files, directories or globs; a path without a
    * match is PATH_NOT_FOUND. schema: NULL: inferred; else taken (its release is not called). options: "header",
-   * "delimiter", "quote", "escape", "compression", ... by the engine's names. Gives the source and its Arrow schema.
+   * "delimiter", "quote", "escape", "compression", ... by the engine's names; "partition_column", any number of times: the
+   * name of a directory level name=value, outermost first, a text column behind those of the files. Gives the source and its Arrow schema.
    * Blocks (reads metadata). */
   int32_t (*source_files)(trn_engine_session *, const char *format, const char *const *paths, size_t path_count,
                           const trn_kv *options, size_t option_count, const struct ArrowSchema *schema,
@@ -176,6 +177,8 @@ enum {
   TRN_OP_SAMPLE = 46, /* f64 lower, f64 upper, u8 with_replacement, i64 seed */
   TRN_OP_REPARTITION = 47, /* u32 partitions, u8 shuffle, u8 by_range, u32 n, n * sortflag; pops input, n keys */
   TRN_OP_EXTENSION = 48, /* reserved */
+  TRN_OP_WRITE = 49, /* u32 id of the count, str format, str directory, u32 n, n * (str key, str value), u32 columns, columns
+                        * str name, u32 m, m * u32 place of a partition column; pops input */
   /* DAGs: a relation used more than once */
   TRN_OP_SHARE = 64,  /* u32 slot: the relation on top stays, and is remembered */
   TRN_OP_SHARED = 65  /* u32 slot: pushes it again */

@@ -246,6 +246,20 @@ static void set(lowering *l, const trn_rel *r) {
   for (uint32_t i = 0; i < 2; i++) ids(l, r->inputs[i]->columns, r->column_count);
 }
 
+static void text(lowering *l, const char *value) { str(l, value, strlen(value)); }
+
+static void write_rel(lowering *l, const trn_rel *r) {
+  uint32_t names = r->inputs[0]->column_count;
+  u8(l, TRN_OP_WRITE), u32(l, r->columns[0].id), text(l, r->u.write.format), text(l, r->u.write.directory);
+  u32(l, r->u.write.option_count);
+  for (uint32_t i = 0; i < r->u.write.option_count; i++)
+    text(l, r->u.write.options[i].key), text(l, r->u.write.options[i].value);
+  u32(l, names);
+  for (uint32_t i = 0; i < names; i++) text(l, r->u.write.names[i]);
+  u32(l, r->u.write.partition_count);
+  for (uint32_t i = 0; i < r->u.write.partition_count; i++) u32(l, r->u.write.partition_by[i]);
+}
+
 static trn_status rel_op(lowering *l, const trn_rel *r) {
   switch (r->kind) {
   case TRN_REL_SCAN: return scan(l, r);
@@ -289,6 +303,7 @@ static trn_status rel_op(lowering *l, const trn_rel *r) {
     for (uint32_t i = 0; i < r->expr_count; i++)
       flag(l, r->u.repartition.flags ? r->u.repartition.flags[i] : (trn_sort_flags){0});
     return TRN_OK;
+  case TRN_REL_WRITE: write_rel(l, r); return TRN_OK;
   default:
     return trn_error_set(l->error, TRN_UNIMPLEMENTED, NULL, "relation kind %d cannot be run by this engine", (int)r->kind);
   }

@@ -221,6 +221,10 @@ static void put_rel_payload(fingerprint *f, const trn_rel *rel) {
     put_text(f, rel->u.extension.name);
     put_sized(f, rel->u.extension.payload, rel->u.extension.size);
     break;
+  case TRN_REL_WRITE: /* the directory is another one each time */
+    put_text(f, rel->u.write.format);
+    put_text(f, rel->u.write.directory);
+    break;
   case TRN_REL_OPAQUE: put_int(f, (uintptr_t)rel->u.opaque.original); break;
   default: break;
   }

@@ -198,6 +198,7 @@ typedef enum trn_rel_kind {
   TRN_REL_REPARTITION, /* exprs: keys or none */
   TRN_REL_EXTENSION, /* an embedder's operator */
   TRN_REL_OPAQUE,   /* a node that lifting did not know; carries the engine's original */
+  TRN_REL_WRITE,    /* u.write: the input's rows go to files; one int64 column: how many, a row per partition */
   TRN_REL_COUNT_
 } trn_rel_kind;
 
@@ -236,6 +237,13 @@ struct trn_rel {
     struct { uint32_t partitions; bool shuffle, by_range; const trn_sort_flags *flags; } repartition;
     struct { const char *name; const void *payload; size_t size; } extension;
     struct { void *original; } opaque;
+    struct { /* partition i's files: directory/i/data, or directory/i/name=value/... (values percent-encoded) */
+      const char *format, *directory; /* "parquet" "csv" "json"; a local directory, absolute */
+      const trn_kv *options;          /* by the engine's names */
+      const char *const *names;       /* of the input's columns */
+      const uint32_t *partition_by;   /* places of string columns */
+      uint32_t option_count, partition_count;
+    } write;
   } u;
 };
 

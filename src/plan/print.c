@@ -302,7 +302,7 @@ static void columns_print(trn_strbuf *out, const trn_rel *rel) {
 static void head_print(trn_strbuf *out, const trn_rel *rel) {
   static const char *const names[TRN_REL_COUNT_] = {
       "scan",  "local",    "values", "range",  "project", "filter", "join",        "aggregate", "sort",  "limit",
-      "union", "distinct", "set",    "window", "unnest",  "sample", "repartition", "extension", "opaque"};
+      "union", "distinct", "set",    "window", "unnest",  "sample", "repartition", "extension", "opaque", "write"};
   static const char *const joins[] = {"inner", "left", "right", "full", "left semi", "left anti", "left mark"};
   trn__strbuf_puts(out, rel->kind < TRN_REL_COUNT_ ? names[rel->kind] : "?");
   switch (rel->kind) {
@@ -341,6 +341,7 @@ static void head_print(trn_strbuf *out, const trn_rel *rel) {
     break;
   case TRN_REL_REPARTITION: trn__strbuf_printf(out, " %u", rel->u.repartition.partitions); break;
   case TRN_REL_EXTENSION: trn__strbuf_printf(out, " %s", rel->u.extension.name ? rel->u.extension.name : ""); break;
+  case TRN_REL_WRITE: trn__strbuf_printf(out, " %s %s", rel->u.write.format, rel->u.write.directory); break;
   default: break;
   }
 }

@@ -23,6 +23,7 @@ mod range;
 mod runtime;
 mod sample;
 mod source;
+mod write;
 
 pub(crate) use trunnion_features as features;
 

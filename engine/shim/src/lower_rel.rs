@@ -97,6 +97,7 @@ impl Machine<'_> {
                 self.push_relation(plan, Arc::clone(&input.columns), &[&input], 0)
             }
             op::REPARTITION => self.repartition(),
+            op::WRITE => self.write(),
             op::EXTENSION => Err(Failure::unimplemented("extension relations in the engine")),
             other => Err(self.reader.invalid(format!("unknown operation {other}"))),
         }

@@ -46,6 +46,7 @@ pub mod op {
     pub const SAMPLE: u8 = 46;
     pub const REPARTITION: u8 = 47;
     pub const EXTENSION: u8 = 48;
+    pub const WRITE: u8 = 49;
     pub const SHARE: u8 = 64;
     pub const SHARED: u8 = 65;
 }
@@ -198,7 +199,7 @@ impl<'a> Machine<'a> {
             let code = self.reader.u8()?;
             match code {
                 op::LITERAL..=op::LAMBDA_VARIABLE => self.expression(code)?,
-                op::SCAN..=op::EXTENSION => self.relation(code)?,
+                op::SCAN..=op::WRITE => self.relation(code)?,
                 op::SHARE => {
                     let slot = self.reader.u32()?;
                     let relation = self.pop_relation()?;

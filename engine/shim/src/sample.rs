@@ -223,9 +223,14 @@ impl ExtensionPlanner for SamplePlanner {
         node: &dyn UserDefinedLogicalNode,
         _: &[&LogicalPlan],
         inputs: &[Arc<dyn ExecutionPlan>],
-        _: &dyn Session,
+        session: &dyn Session,
         _: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let [input] = inputs
+            && let Some(write) = crate::write::plan(node.as_any(), input, session)?
+        {
+            return Ok(Some(write));
+        }
         let (Some(sample), [input]) = (node.as_any().downcast_ref::<Sample>(), inputs) else { return Ok(None) };
         let (lower, upper) = (f64::from_bits(sample.rule.lower), f64::from_bits(sample.rule.upper));
         if sample.rule.with_replacement && upper - lower > MEAN_MAX {

@@ -3,7 +3,7 @@ use crate::abi::Kv;
 use crate::error::{Failure, Fallible};
 use crate::features::arrow::array::{RecordBatch, RecordBatchReader};
 use crate::features::arrow::buffer::Buffer;
-use crate::features::arrow::datatypes::{Field, Schema, SchemaRef};
+use crate::features::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use crate::features::arrow::ffi::FFI_ArrowSchema;
 use crate::features::arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
 use crate::features::arrow::ipc::reader::StreamDecoder;
@@ -30,10 +30,12 @@ pub struct Source {
 struct Options<'a> {
     pairs: Vec<(&'a str, &'a str)>,
     extension: Option<&'a str>,
+    /// Names of directory levels `name=value`, outermost first: text columns behind those of the files.
+    partition_columns: Vec<&'a str>,
 }
 
 unsafe fn options<'a>(pairs: *const Kv, count: usize) -> Fallible<Options<'a>> {
-    let mut out = Options { pairs: vec![], extension: None };
+    let mut out = Options { pairs: vec![], extension: None, partition_columns: vec![] };
     for pair in unsafe { slice(pairs, count, "options") }? {
         let key = unsafe { text(pair.key, "an option's key") }?;
         if pair.value.is_null() {
@@ -41,6 +43,7 @@ unsafe fn options<'a>(pairs: *const Kv, count: usize) -> Fallible<Options<'a>> {
         }
         let value = unsafe { text(pair.value, key) }?;
         match key {
+            "partition_column" => out.partition_columns.push(value),
             "file_extension" => out.extension = Some(value),
             _ => out.pairs.push((key, value)),
         }
@@ -48,7 +51,7 @@ unsafe fn options<'a>(pairs: *const Kv, count: usize) -> Fallible<Options<'a>> {
     Ok(out)
 }
 
-fn set_all<T: ConfigField>(mut target: T, pairs: &[(&str, &str)]) -> Fallible<T> {
+pub fn set_all<T: ConfigField>(mut target: T, pairs: &[(&str, &str)]) -> Fallible<T> {
     for (key, value) in pairs {
         target
             .set(key, value)
@@ -108,7 +111,7 @@ async fn open_files(
     session: &Session,
     format: Arc<dyn FileFormat>,
     paths: &[&str],
-    extension: Option<&str>,
+    named: &Options<'_>,
     schema: Option<SchemaRef>,
 ) -> Fallible<Arc<dyn TableProvider>> {
     let mut urls = Vec::with_capacity(paths.len());
@@ -125,8 +128,10 @@ async fn open_files(
         names.extend(found);
         urls.push(url);
     }
-    let extension = extension.map_or_else(|| common_extension(&names), str::to_string);
-    let options = ListingOptions::new(format).with_file_extension(extension);
+    let extension = named.extension.map_or_else(|| common_extension(&names), str::to_string);
+    let levels: Vec<(String, DataType)> =
+        named.partition_columns.iter().map(|name| (name.to_string(), DataType::Utf8)).collect();
+    let options = ListingOptions::new(format).with_file_extension(extension).with_table_partition_cols(levels);
     let schema = match (schema, urls.first()) {
         (Some(schema), _) => schema,
         (None, Some(_)) if names.is_empty() => {
@@ -137,6 +142,9 @@ async fn open_files(
         (None, Some(url)) => options.infer_schema(session.state.as_ref(), url).await?,
         (None, None) => return Err(Failure::invalid("no paths")),
     };
+    // A directory's value goes before what its files have under the same name.
+    let own = schema.fields().iter().filter(|field| !named.partition_columns.contains(&field.name().as_str()));
+    let schema = Arc::new(Schema::new_with_metadata(own.cloned().collect::<Vec<_>>(), schema.metadata().clone()));
     let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
     let cache = session.state.runtime_env().cache_manager.get_file_statistic_cache();
     Ok(Arc::new(ListingTable::try_new(config)?.with_cache(cache)))
@@ -170,7 +178,7 @@ pub unsafe fn files(
         Some(schema) => Some(Arc::new(Schema::try_from(schema)?)),
         None => None,
     };
-    let opened = open_files(session, format, &list, options.extension, schema);
+    let opened = open_files(session, format, &list, &options, schema);
     let provider = session.runtime.handle()?.block_on(opened)?;
     let schema = provider.schema();
     Ok(Arc::new(Source { provider, schema }))

@@ -242,6 +242,8 @@ trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark_
     trn_status status = create_view(rpc, command->create_dataframe_view, error);
     return status ? status : finish(execution);
   }
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_WRITE_OPERATION:
+    return spark__write_run(rpc, execution, command->write_operation, error);
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_GET_RESOURCES_COMMAND: return get_resources(execution, error);
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_ML_COMMAND:
     /* Every client says this when it exits; there is no cache. */

@@ -1,6 +1,7 @@
 /* What fills a response log: pulls of a result stream, one at a time, paused while the log is full. The completions
  * come on the backend's threads; they append, pump, and pull again. */
 #include "frontend/spark/service.h"
+#include "frontend/spark/write.h"
 
 enum { PRODUCER_BATCH_BYTES = 4 << 20 /* keeps messages far below what any client takes */ };
 
@@ -36,6 +37,7 @@ static void execution_destroy(void *argument) {
   collect_destroy(execution->collect);
   trn_stream_unref(execution->stream);
   trn_operation_unref(execution->operation);
+  spark__write_abort(execution->write);
   trn_plan_unref(execution->plan);
   spark__bytes_unref(execution->schema_ipc);
   spark__failure_unref(execution->failure);
@@ -84,7 +86,7 @@ void spark__execution_settle(spark_execution *execution) {
 
 /* ---- the end ---- */
 
-static void finish_with(spark_execution *execution, trn_status status, const trn_error *error) {
+static void fail_with(spark_execution *execution, trn_status status, const trn_error *error) {
   pthread_mutex_lock(&execution->mutex);
   bool cancelled = execution->cancel_requested;
   pthread_mutex_unlock(&execution->mutex);
@@ -98,6 +100,89 @@ static void finish_with(spark_execution *execution, trn_status status, const trn
   spark_failure *failure = spark__failure_create(status, error, SPARK_PHASE_EXECUTION, sql, true);
   spark__execution_finish(execution, own ? SPARK_RUN_CANCELLED : SPARK_RUN_FAILED, failure);
   trn_error_unref(own);
+}
+
+/* ---- the end of a write: files are moved or removed, which blocks, so a worker does it ---- */
+
+typedef struct ending {
+  spark_execution *execution; /* one reference */
+  spark_write *write;
+  trn_status status; /* of the run */
+  trn_error *error;
+} ending;
+
+static spark_write *take_write(spark_execution *execution) {
+  pthread_mutex_lock(&execution->mutex);
+  spark_write *write = execution->write;
+  execution->write = NULL;
+  pthread_mutex_unlock(&execution->mutex);
+  return write;
+}
+
+/* Whatever still writes is told to stop. */
+static void stop_writers(spark_execution *execution) {
+  pthread_mutex_lock(&execution->mutex);
+  trn_stream *stream = execution->stream;
+  trn_operation *operation = execution->operation;
+  execution->stream = NULL;
+  execution->operation = NULL;
+  pthread_mutex_unlock(&execution->mutex);
+  if (stream) trn_stream_cancel(stream);
+  trn_stream_unref(stream);
+  trn_operation_unref(operation);
+}
+
+static void end_write(ending *end) {
+  spark_execution *execution = end->execution;
+  if (end->status) {
+    stop_writers(execution);
+    spark__write_abort(end->write);
+  } else {
+    end->status = spark__write_commit(end->write, &end->error);
+  }
+  if (end->status) {
+    fail_with(execution, end->status, end->error);
+  } else {
+    spark__execution_finish(execution, SPARK_RUN_SUCCEEDED, NULL);
+  }
+  trn_error_unref(end->error);
+}
+
+/* thread: worker */
+static void end_write_later(void *argument) {
+  ending *end = argument;
+  spark_service *service = spark__service_ref(end->execution->session->service);
+  end_write(end);
+  spark__execution_unref(end->execution);
+  free(end);
+  spark__service_leave(service);
+  spark__service_unref(service);
+}
+
+/* Takes `write`. The completion of a pull calls it: it has entered the service, so that shutdown waits. */
+static void finish_write(spark_execution *execution, spark_write *write, trn_status status, const trn_error *error) {
+  spark_service *service = execution->session->service;
+  ending *later = malloc(sizeof *later);
+  ending end = {execution, write, status, error ? trn_error_ref((trn_error *)error) : NULL};
+  bool entered = later && spark__service_enter(service);
+  if (entered) {
+    *later = end;
+    spark__execution_ref(execution);
+    if (trn__pool_submit(service->pool, end_write_later, later) == TRN_OK) return;
+    spark__execution_unref(execution);
+    spark__service_leave(service);
+  }
+  free(later);
+  end_write(&end); /* the server stops, or memory is out: here and now */
+}
+
+static void finish_with(spark_execution *execution, trn_status status, const trn_error *error) {
+  spark_write *write = take_write(execution);
+  if (write) {
+    finish_write(execution, write, status, error);
+  } else {
+    fail_with(execution, status, error);
+  }
 }
 
 static trn_status append_schema(spark_execution *execution, const trn_field *fields, size_t count) {
@@ -206,8 +291,11 @@ static void array_done(void *user, trn_status status, const trn_error *error, st
     trn_error *own = NULL;
     bool more = array->release != NULL;
     if (more) {
-      collect_batch(execution, array, &status, &own);
+      if (!execution->drops_rows) collect_batch(execution, array, &status, &own);
       array->release(array);
+    } else if (execution->drops_rows) {
+      spark_write *write = take_write(execution);
+      if (write) finish_write(execution, write, TRN_OK, NULL);
     } else {
       status = collect_finish(execution, &own);
     }
@@ -234,7 +322,7 @@ void spark__execution_resume(spark_execution *execution) {
   bool entered = spark__service_enter(service);
   if (entered) {
     spark__execution_ref(execution);
-    status = execution->collect
+    status = execution->collect || execution->drops_rows
                  ? trn_stream_next_array(execution->stream, array_done, execution, &error)
                  : trn_stream_next_ipc(execution->stream, PRODUCER_BATCH_BYTES, ipc_done, execution, &error);
   }
@@ -317,6 +405,21 @@ trn_status spark__execution_run(spark_execution *execution, trn_plan *plan, trn_
   execution->plan = plan;
   trn_status status = append_schema(execution, plan->fields, plan->field_count);
   return status ? trn__no_memory(error) : start(execution, error);
+}
+
+trn_status spark__execution_run_write(spark_execution *execution, trn_plan *plan, spark_write *write,
+                                      trn_error **error) {
+  execution->plan = plan;
+  execution->drops_rows = true;
+  pthread_mutex_lock(&execution->mutex);
+  execution->write = write;
+  pthread_mutex_unlock(&execution->mutex);
+  trn_status status = start(execution, error);
+  if (!status) return TRN_OK;
+  write = take_write(execution); /* nobody else ends it: it has not begun */
+  if (write) stop_writers(execution);
+  spark__write_abort(write);
+  return status;
 }
 
 trn_status spark__execution_answer(spark_execution *execution, const spark_table *table, trn_error **error) {

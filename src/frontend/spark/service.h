@@ -297,6 +297,15 @@ trn_status spark__plan_table(spark_rpc *rpc, const char *name, trn_plan **out, t
 trn_status spark__add_columns(spark_table *table, const trn_field *fields, size_t count, size_t type_column,
                               size_t nullable_column);
 
+/* ---- write.c: df.write ---- */
+struct spark_write; /* write.h */
+trn_status spark__write_run(spark_rpc *rpc, spark_execution *execution,
+                            const Spark__Connect__WriteOperation *operation, trn_error **error);
+/* producer.c: runs the plan, drops its rows, then commits the write, or aborts it when the run fails. Takes both, also on
+ * failure. */
+trn_status spark__execution_run_write(spark_execution *execution, trn_plan *plan, struct spark_write *write,
+                                      trn_error **error);
+
 /* ---- sql_answer.c: SHOW, DESCRIBE, EXPLAIN ---- */
 /* The rows of a statement that the SQL parser gave as a command of ours. */
 trn_status spark__sql_answer(spark_rpc *rpc, const Spark__Connect__Command *command, spark_table *out,
@@ -383,6 +392,8 @@ struct spark_execution {
   trn_operation *operation;
   trn_stream *stream;
   struct spark_collect *collect; /* rows go there instead of to the client: producer.c */
+  bool drops_rows;               /* of a write: they only count what was written */
+  struct spark_write *write;     /* to be committed or aborted by whoever takes it out */
   spark_failure *failure;
   /* only touched by the producer */
   spark_bytes *schema_ipc;

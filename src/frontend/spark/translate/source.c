@@ -1,5 +1,6 @@
 /* Where rows come from: files, rows of the request, views and tables by name. */
 #include "frontend/spark/translate/scope.h"
+#include "frontend/spark/translate/write.h"
 #include <stdio.h>
 #include <strings.h>
 
@@ -156,6 +157,7 @@ typedef struct file_read {
   read_options options;
   const char *schema_text;
   const trn_type *schema; /* given, or NULL */
+  spark_partitions partitions; /* columns behind those of the files */
 } file_read;
 
 static trn_status open_files(spark_translator *t, const file_read *read, const trn_type *schema, const char *schema_key,
@@ -179,11 +181,12 @@ static trn_status open_files(spark_translator *t, const file_read *read, const t
 /* Without inferSchema every column of a CSV file is text; without a header they are _c0, _c1, ... */
 static trn_status csv_as_text(spark_translator *t, const file_read *read, trn_source **source, const trn_field **fields,
                               uint32_t *count, trn_error **error) {
-  trn_field *texts = TRN_NEW_N(t->arena, trn_field, *count);
+  uint32_t own = *count - read->partitions.count;
+  trn_field *texts = TRN_NEW_N(t->arena, trn_field, own);
   if (!texts) return trn__no_memory(error);
-  for (uint32_t i = 0; i < *count; i++)
+  for (uint32_t i = 0; i < own; i++)
     texts[i] = (trn_field){.name = (*fields)[i].name, .type = trn__type(TRN_TYPE_STRING), .nullable = true};
-  const trn_type *type = trn__type_struct(t->arena, texts, *count);
+  const trn_type *type = trn__type_struct(t->arena, texts, own);
   if (!type) return trn__no_memory(error);
   return open_files(t, read, type, "\1all text", source, fields, count, error);
 }
@@ -201,12 +204,13 @@ static trn_status shown_fields(spark_translator *t, const file_read *read, const
   bool csv = strcmp(read->format, "csv") == 0, json = strcmp(read->format, "json") == 0;
   if (!shown || !places) return trn__no_memory(error);
   for (uint32_t i = 0; i < count; i++) places[i] = i;
-  if (json && !read->schema) qsort_r(places, count, sizeof *places, by_field_name, (void *)fields);
+  uint32_t own = count - read->partitions.count;
+  if (json && !read->schema) qsort_r(places, own, sizeof *places, by_field_name, (void *)fields);
   for (uint32_t i = 0; i < count; i++) {
     shown[i] = fields[places[i]];
     shown[i].nullable = true;
     if (read->schema && i < read->schema->field_count) shown[i].metadata = read->schema->fields[i].metadata;
-    if (csv && !read->schema && !read->options.header) {
+    if (csv && !read->schema && !read->options.header && i < own) {
       shown[i].name = trn__arena_printf(t->arena, "_c%u", i);
       if (!shown[i].name) return trn__no_memory(error);
     }
@@ -216,19 +220,100 @@ static trn_status shown_fields(spark_translator *t, const file_read *read, const
   return TRN_OK;
 }
 
+/* ---- directories name=value ---- */
+
+static uint32_t partition_of(spark_translator *t, const spark_partitions *partitions, const char *name) {
+  uint32_t i = 0;
+  while (i < partitions->count && !spark__name_equal(t, partitions->names[i], name)) i++;
+  return i;
+}
+
+/* Looks for them; what a given schema says of their columns goes before what the values look like, and is no column of
+ * the files. */
+static trn_status find_partitions(spark_translator *t, file_read *read, trn_error **error) {
+  spark_partitions *found = &read->partitions;
+  trn_status status = spark__partitions(t, read->paths, read->path_count, true, found, error);
+  if (status != TRN_OK) return status;
+  size_t room = read->options.count + found->count;
+  trn_kv *options = TRN_NEW_N(t->arena, trn_kv, room + 1);
+  if (!options) return trn__no_memory(error);
+  if (read->options.count) memcpy(options, read->options.items, read->options.count * sizeof *options);
+  read->options.items = options;
+  if (found->first_file && strcmp(read->format, "parquet") != 0) compression_option(found->first_file, &read->options);
+  for (uint32_t i = 0; i < found->count; i++)
+    options[read->options.count++] = (trn_kv){"partition_column", found->names[i]};
+  if (!found->count || !read->schema) return TRN_OK;
+  trn_field *fields = TRN_NEW_N(t->arena, trn_field, read->schema->field_count);
+  uint32_t count = 0;
+  if (!fields) return trn__no_memory(error);
+  for (uint32_t i = 0; i < read->schema->field_count; i++) {
+    uint32_t level = partition_of(t, found, read->schema->fields[i].name);
+    if (level < found->count)
+      found->types[level] = read->schema->fields[i].type;
+    else
+      fields[count++] = read->schema->fields[i];
+  }
+  read->schema = trn__type_struct(t->arena, fields, count);
+  return read->schema ? TRN_OK : trn__no_memory(error);
+}
+
+/* A directory's text as the column's value. */
+static trn_status partition_value(spark_translator *t, const trn_expr *text, const trn_type *type, const trn_expr **out,
+                                  trn_error **error) {
+  const trn_expr *value = text;
+  trn_expr *none = trn__expr_string(t->arena, SPARK_NULL_PARTITION, strlen(SPARK_NULL_PARTITION));
+  trn_expr *null = trn__expr_null(t->arena, trn__type(TRN_TYPE_STRING));
+  const trn_expr *sides[] = {text, none};
+  trn_expr *is_none =
+      none ? trn__expr_call(t->arena, TRN_HOME_NATIVE, "=", trn__type(TRN_TYPE_BOOL), true, sides, 2) : NULL;
+  const trn_expr *args[] = {is_none, null, text};
+  trn_expr *known = is_none && null
+                        ? trn__expr_create(t->arena, TRN_EXPR_CASE, trn__type(TRN_TYPE_STRING), true, args, 3)
+                        : NULL;
+  value = known;
+  if (!known) return trn__no_memory(error);
+  if (type->id == TRN_TYPE_NULL) {
+    *out = trn__expr_null(t->arena, type);
+    return *out ? TRN_OK : trn__no_memory(error);
+  }
+  return spark__cast(t, value, type, SPARK_CAST_ANSI, NOWHERE, out, error);
+}
+
+static trn_status partition_values(spark_translator *t, const file_read *read, spark_relation *out,
+                                   trn_error **error) {
+  const spark_partitions *found = &read->partitions;
+  spark_value *values = NULL;
+  size_t count = 0;
+  if (!found->count) return TRN_OK;
+  trn_status status = spark__scope_values(t, out->scope, &values, &count, error);
+  if (status == TRN_OK && count < found->count)
+    status = trn_error_set(error, TRN_INTERNAL, NULL, "The files have no partition columns");
+  for (uint32_t i = 0; i < found->count && status == TRN_OK; i++) {
+    spark_value *value = &values[count - found->count + i];
+    status = partition_value(t, value->expr, found->types[i], &value->expr, error);
+    value->is_attribute = false;
+    value->is_alias = true;
+  }
+  return status == TRN_OK ? spark__project(t, out, values, count, NULL, out, error) : status;
+}
+
 static trn_status read_files(spark_translator *t, file_read *read, const spark_qualifier *qualifier,
                              spark_relation *out, trn_error **error) {
   trn_source *source = NULL;
   const trn_field *fields = NULL;
   trn_field *shown = NULL;
   uint32_t count = 0, *order = NULL;
-  trn_status status = open_files(t, read, read->schema, read->schema_text, &source, &fields, &count, error);
+  trn_status status = find_partitions(t, read, error);
+  if (status == TRN_OK)
+    status = open_files(t, read, read->schema, read->schema_text, &source, &fields, &count, error);
   bool text = strcmp(read->format, "csv") == 0 && !read->schema && !read->options.infer_schema;
   if (status == TRN_OK && text) status = csv_as_text(t, read, &source, &fields, &count, error);
   if (status == TRN_OK) status = shown_fields(t, read, fields, count, &shown, &order, error);
   if (status != TRN_OK) return status;
   const char *label = trn__arena_printf(t->arena, "%s %s", read->format, read->path_count ? read->paths[0] : "");
-  return label ? scan(t, source, shown, order, count, label, qualifier, out, error) : trn__no_memory(error);
+  if (!label) return trn__no_memory(error);
+  status = scan(t, source, shown, order, count, label, qualifier, out, error);
+  return status == TRN_OK ? partition_values(t, read, out, error) : status;
 }
 
 static trn_status file_format(spark_translator *t, const char *given, const char **out, trn_error **error) {

@@ -1,0 +1,353 @@
+//! Writing files as a relation: each partition of the input goes to a directory of its own, which the caller chose and
+//! who gives the files their final names. One row per partition comes out: how many rows were written.
+use crate::abi::status;
+use crate::decode::Reader;
+use crate::error::{Failure, Fallible};
+use crate::features::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use crate::features::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use crate::features::datafusion::catalog::Session;
+use crate::features::datafusion::common::config::{CsvOptions, JsonOptions, TableParquetOptions};
+use crate::features::datafusion::common::file_options::csv_writer::CsvWriterOptions;
+use crate::features::datafusion::common::file_options::json_writer::JsonWriterOptions;
+use crate::features::datafusion::common::tree_node::TreeNodeRecursion;
+use crate::features::datafusion::common::{DFSchema, DFSchemaRef};
+use crate::features::datafusion::datasource::file_format::csv::CsvSink;
+use crate::features::datafusion::datasource::file_format::json::JsonSink;
+use crate::features::datafusion::datasource::file_format::parquet::ParquetSink;
+use crate::features::datafusion::datasource::listing::ListingTableUrl;
+use crate::features::datafusion::datasource::physical_plan::{FileGroup, FileOutputMode, FileSinkConfig};
+use crate::features::datafusion::datasource::sink::DataSink;
+use crate::features::datafusion::error::{DataFusionError, Result};
+use crate::features::datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use crate::features::datafusion::logical_expr::dml::InsertOp;
+use crate::features::datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
+use crate::features::datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use crate::features::datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use crate::features::datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+};
+use crate::features::futures::{StreamExt, TryStreamExt};
+use crate::features::url::Url;
+use crate::machine::{Columns, Machine, column_name};
+use crate::output::Output;
+use crate::source::set_all;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What to write, as the plan says it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+struct Spec {
+    format: String,
+    directory: String,
+    options: Vec<(String, String)>,
+    names: Vec<String>,
+    /// Places of the columns that become directories `name=value`, in order.
+    partition_by: Vec<usize>,
+}
+
+impl Spec {
+    fn read(reader: &mut Reader) -> Fallible<Self> {
+        let format = reader.str()?.to_string();
+        let directory = reader.str()?.to_string();
+        let count = reader.count(8)?;
+        let mut options = Vec::with_capacity(count);
+        for _ in 0..count {
+            options.push((reader.str()?.to_string(), reader.str()?.to_string()));
+        }
+        let count = reader.count(4)?;
+        let names = (0..count).map(|_| Ok(reader.str()?.to_string())).collect::<Fallible<Vec<_>>>()?;
+        let count = reader.count(4)?;
+        let partition_by: Vec<usize> = reader.ids(count)?.into_iter().map(|place| place as usize).collect();
+        if partition_by.iter().any(|place| *place >= names.len()) {
+            return Err(reader.invalid("a partition column that is not there"));
+        }
+        if !Path::new(&directory).is_absolute() {
+            return Err(reader.invalid("a directory that is not absolute"));
+        }
+        Ok(Self { format, directory, options, names, partition_by })
+    }
+
+    fn pairs(&self) -> Vec<(&str, &str)> {
+        self.options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+    }
+
+    /// Partition `number`'s directory, or the one file in it.
+    fn url(&self, number: usize) -> Fallible<ListingTableUrl> {
+        let directory = Path::new(&self.directory).join(number.to_string());
+        let url = match self.partition_by.is_empty() {
+            true => Url::from_file_path(directory.join("data")),
+            false => Url::from_directory_path(&directory),
+        };
+        let url = url.map_err(|()| Failure::invalid(format!("not a directory's name: {}", self.directory)))?;
+        Ok(ListingTableUrl::try_new(url, None)?)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Write {
+    input: LogicalPlan,
+    spec: Spec,
+    schema: DFSchemaRef,
+}
+
+impl PartialOrd for Write {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        match self.input.partial_cmp(&other.input) {
+            Some(std::cmp::Ordering::Equal) => self.spec.partial_cmp(&other.spec),
+            order => order,
+        }
+    }
+}
+
+impl UserDefinedLogicalNodeCore for Write {
+    fn name(&self) -> &str {
+        "Write"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        vec![]
+    }
+
+    fn fmt_for_explain(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "Write: {} {}", self.spec.format, self.spec.directory)
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+        match (inputs.pop(), inputs.is_empty()) {
+            (Some(input), true) => Ok(Self { input, spec: self.spec.clone(), schema: Arc::clone(&self.schema) }),
+            _ => Err(DataFusionError::Internal("a write has one input".to_string())),
+        }
+    }
+
+    /// Filters on the count do not go below.
+    fn prevent_predicate_push_down_columns(&self) -> std::collections::HashSet<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+}
+
+impl Machine<'_> {
+    pub fn write(&mut self) -> Fallible<()> {
+        let id = self.reader.u32()?;
+        let spec = Spec::read(&mut self.reader)?;
+        let input = self.pop_relation()?;
+        if spec.names.len() != input.columns.order.len() {
+            return Err(self.reader.invalid("not a name for each column"));
+        }
+        let mut columns = Columns::default();
+        let field = Arc::new(Field::new(column_name(id), DataType::Int64, false));
+        columns.add(id, Arc::clone(&field))?;
+        let schema = Arc::new(DFSchema::from_unqualified_fields(vec![field].into(), HashMap::new())?);
+        let node = Arc::new(Write { input: input.plan.as_ref().clone(), spec, schema });
+        self.push_relation(LogicalPlan::Extension(Extension { node }), Arc::new(columns), &[&input], 1)
+    }
+}
+
+/// The writer's settings, checked when the query is planned.
+#[derive(Debug, Clone)]
+enum Settings {
+    Parquet(TableParquetOptions),
+    Csv(CsvWriterOptions),
+    Json(JsonWriterOptions),
+}
+
+impl Settings {
+    fn new(session: &dyn Session, spec: &Spec) -> Fallible<Self> {
+        let defaults = session.default_table_options();
+        Ok(match spec.format.as_str() {
+            "parquet" => {
+                let mut options: TableParquetOptions = defaults.parquet;
+                options.global = session.config_options().execution.parquet.clone();
+                Self::Parquet(set_all(options, &spec.pairs())?)
+            }
+            "csv" => {
+                let options: CsvOptions = set_all(defaults.csv, &spec.pairs())?;
+                Self::Csv(CsvWriterOptions::try_from(&options)?)
+            }
+            "json" => {
+                let options: JsonOptions = set_all(defaults.json, &spec.pairs())?;
+                Self::Json(JsonWriterOptions::try_from(&options)?)
+            }
+            other => return Err(Failure::unimplemented(format!("writing files of format {other}"))),
+        })
+    }
+
+    fn sink(&self, config: FileSinkConfig) -> Arc<dyn DataSink> {
+        match self {
+            Self::Parquet(options) => Arc::new(ParquetSink::new(config, options.clone())),
+            Self::Csv(options) => Arc::new(CsvSink::new(config, options.clone())),
+            Self::Json(options) => Arc::new(JsonSink::new(config, options.clone())),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct WriteExec {
+    input: Arc<dyn ExecutionPlan>,
+    spec: Arc<Spec>,
+    settings: Settings,
+    /// The count's.
+    schema: SchemaRef,
+    output: Arc<Output>,
+    properties: Arc<PlanProperties>,
+}
+
+/// What the physical planner makes of a `Write`; None: `node` is something else.
+pub fn plan(
+    node: &dyn std::any::Any,
+    input: &Arc<dyn ExecutionPlan>,
+    session: &dyn Session,
+) -> Fallible<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(write) = node.downcast_ref::<Write>() else { return Ok(None) };
+    let settings = Settings::new(session, &write.spec)?;
+    let schema = Arc::clone(write.schema.inner());
+    let exec = WriteExec::new(Arc::clone(input), Arc::new(write.spec.clone()), settings, schema)?;
+    Ok(Some(Arc::new(exec)))
+}
+
+impl WriteExec {
+    fn new(input: Arc<dyn ExecutionPlan>, spec: Arc<Spec>, settings: Settings, schema: SchemaRef) -> Fallible<Self> {
+        let actual = input.schema();
+        if actual.fields().len() != spec.names.len() {
+            return Err(Failure::internal("a write whose input has other columns than planned"));
+        }
+        let plain = Output::new(&actual, None)?.schema;
+        let fields: Vec<Field> = plain
+            .fields()
+            .iter()
+            .zip(&spec.names)
+            .map(|(field, name)| Field::new(name, field.data_type().clone(), true))
+            .collect();
+        let output = Arc::new(Output::new(&actual, Some(Schema::new(fields)))?);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            input.pipeline_behavior(),
+            input.boundedness(),
+        );
+        Ok(Self { input, spec, settings, schema, output, properties: Arc::new(properties) })
+    }
+
+    fn config(&self, number: usize) -> Fallible<FileSinkConfig> {
+        let url = self.spec.url(number)?;
+        let fields = self.output.schema.fields();
+        Ok(FileSinkConfig {
+            original_url: url.to_string(),
+            object_store_url: url.object_store(),
+            file_group: FileGroup::default(),
+            table_paths: vec![url],
+            output_schema: Arc::clone(&self.output.schema),
+            table_partition_cols: self
+                .spec
+                .partition_by
+                .iter()
+                .map(|place| (fields[*place].name().clone(), fields[*place].data_type().clone()))
+                .collect(),
+            insert_op: InsertOp::Append,
+            keep_partition_by_columns: false,
+            file_extension: "data".to_string(),
+            file_output_mode: match self.spec.partition_by.is_empty() {
+                true => FileOutputMode::SingleFile,
+                false => FileOutputMode::Directory,
+            },
+        })
+    }
+}
+
+fn not_written(error: DataFusionError, directory: &str) -> DataFusionError {
+    let failure = Failure::from(error);
+    match failure.status {
+        status::CANCELLED | status::RESOURCE_EXHAUSTED => failure,
+        _ => failure.condition("TASK_WRITE_FAILED").param("path", directory.as_bytes()),
+    }
+    .into()
+}
+
+impl DisplayAs for WriteExec {
+    fn fmt_as(&self, _: DisplayFormatType, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "WriteExec: {} {}", self.spec.format, self.spec.directory)
+    }
+}
+
+impl ExecutionPlan for WriteExec {
+    fn name(&self) -> &str {
+        "WriteExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    /// A file per partition: as many as the plan has.
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(WriteExec::new(
+                input,
+                Arc::clone(&self.spec),
+                self.settings.clone(),
+                Arc::clone(&self.schema),
+            )?)),
+            _ => Err(DataFusionError::Internal("a write has one input".to_string())),
+        }
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let output = Arc::clone(&self.output);
+        // Whose the failure is: the input's errors are handed on as they are.
+        let input_failed = Arc::new(AtomicBool::new(false));
+        let failed = Arc::clone(&input_failed);
+        let named = self.input.execute(partition, Arc::clone(&context))?.map(move |batch| {
+            let named = batch.and_then(|batch| Ok(output.apply(batch)?));
+            failed.fetch_or(named.is_err(), Ordering::Relaxed);
+            named
+        });
+        let directory = self.spec.directory.clone();
+        let sink = self.settings.sink(self.config(partition)?);
+        // Somebody writes the file of a result without rows, which has the schema.
+        let always = partition == 0 && self.spec.partition_by.is_empty();
+        let names = Arc::clone(&self.output.schema);
+        let schema = Arc::clone(&self.schema);
+        let written = async move {
+            let filled = named.try_filter(|batch: &RecordBatch| std::future::ready(batch.num_rows() > 0));
+            let mut rows = Box::pin(filled.peekable());
+            let count = match Pin::as_mut(&mut rows).peek().await {
+                None if !always => Ok(0),
+                _ => sink.write_all(Box::pin(RecordBatchStreamAdapter::new(names, rows)), &context).await,
+            };
+            let count = count.map_err(|error| match input_failed.load(Ordering::Relaxed) {
+                true => error,
+                false => not_written(error, &directory),
+            })?;
+            let column: ArrayRef = Arc::new(Int64Array::from(vec![i64::try_from(count).unwrap_or(i64::MAX)]));
+            Ok(RecordBatch::try_new(schema, vec![column])?)
+        };
+        let stream = crate::features::futures::stream::once(written);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream)))
+    }
+}

@@ -1,0 +1,255 @@
+/* The plan of df.write: checks, what becomes of each column on its way into a file, and the WRITE at the root. */
+#include "frontend/spark/translate/write.h"
+#include "frontend/spark/translate/scope.h"
+
+static const trn_position NOWHERE = {-1, -1};
+
+typedef struct writing {
+  spark_translator *t;
+  const spark_write_spec *spec;
+  spark_value *values; /* one per column */
+  size_t count;
+  uint32_t *places; /* of the partition columns */
+  trn_error **error;
+} writing;
+
+static bool is_partition(const writing *w, size_t column) {
+  for (size_t i = 0; i < w->spec->partition_count; i++)
+    if (w->places[i] == column) return true;
+  return false;
+}
+
+/* ---- checks ---- */
+
+static trn_status exists_twice(writing *w, const char *name) {
+  const char *quoted = spark__quote(w->t, name);
+  if (!quoted) return trn__no_memory(w->error);
+  return spark__error(w->t, w->error, TRN_INVALID_ARGUMENT, "COLUMN_ALREADY_EXISTS", NOWHERE, "columnName", quoted,
+                      NULL);
+}
+
+static trn_status no_such_column(writing *w, const char *name) {
+  trn_strbuf schema = {0};
+  trn__strbuf_puts(&schema, "struct<");
+  for (size_t i = 0; i < w->count; i++) {
+    trn__strbuf_printf(&schema, "%s%s:", i ? "," : "", w->values[i].name);
+    spark__type_simple(&schema, w->values[i].expr->type);
+  }
+  trn__strbuf_putc(&schema, '>');
+  trn_status status =
+      schema.failed ? trn__no_memory(w->error)
+                    : trn_error_set(w->error, TRN_INVALID_ARGUMENT, NULL,
+                                    "Partition column `%s` not found in schema %s.", name, schema.data);
+  trn__strbuf_finish(&schema);
+  return status;
+}
+
+/* Partition columns by name. */
+static trn_status find_places(writing *w) {
+  w->places = TRN_NEW_N(w->t->arena, uint32_t, w->spec->partition_count);
+  if (!w->places) return trn__no_memory(w->error);
+  for (size_t i = 0; i < w->spec->partition_count; i++) {
+    const char *name = w->spec->partition_by[i];
+    size_t at = 0;
+    while (at < w->count && !spark__name_equal(w->t, w->values[at].name, name)) at++;
+    if (at == w->count) return no_such_column(w, name);
+    for (size_t k = 0; k < i; k++)
+      if (w->places[k] == at) return exists_twice(w, name);
+    const trn_type *type = w->values[at].expr->type;
+    if (type->id >= TRN_TYPE_INTERVAL_CALENDAR || type->id == TRN_TYPE_NULL)
+      return spark__error(w->t, w->error, TRN_INVALID_ARGUMENT, "INVALID_PARTITION_COLUMN_DATA_TYPE", NOWHERE, "type",
+                          spark__quoted_type(w->t, type), NULL);
+    w->places[i] = (uint32_t)at;
+  }
+  if (w->spec->partition_count && w->spec->partition_count == w->count)
+    return spark__error(w->t, w->error, TRN_INVALID_ARGUMENT, "ALL_PARTITION_COLUMNS_NOT_ALLOWED", NOWHERE, NULL);
+  return TRN_OK;
+}
+
+static trn_status check_names(writing *w) {
+  trn_map *seen = trn__map_create();
+  trn_status status = seen ? TRN_OK : trn__no_memory(w->error);
+  for (size_t i = 0; i < w->count && !status; i++) {
+    const char *name = w->values[i].name;
+    char *folded = trn__arena_strdup(w->t->arena, name);
+    if (!folded) status = trn__no_memory(w->error);
+    for (char *c = folded; c && *c && !w->t->case_sensitive; c++)
+      if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
+    if (!status && trn__map_get(seen, folded, strlen(folded))) status = exists_twice(w, folded);
+    if (!status && !trn__map_set(seen, folded, strlen(folded), folded, NULL)) status = trn__no_memory(w->error);
+  }
+  trn__map_destroy(seen, NULL);
+  return status;
+}
+
+static bool type_has(const trn_type *type, bool (*test)(const trn_type *)) {
+  if (test(type)) return true;
+  for (uint32_t i = 0; i < type->field_count; i++)
+    if (type_has(type->fields[i].type, test)) return true;
+  return false;
+}
+
+static bool no_parquet(const trn_type *type) {
+  return type->id == TRN_TYPE_INTERVAL_CALENDAR;
+}
+static bool no_csv(const trn_type *type) {
+  return type->id == TRN_TYPE_NULL || type->id == TRN_TYPE_INTERVAL_CALENDAR || type->id >= TRN_TYPE_ARRAY;
+}
+static bool no_json(const trn_type *type) {
+  return type->id == TRN_TYPE_INTERVAL_CALENDAR;
+}
+/* What Spark writes and this engine has no equal form for. */
+static bool unserved(const trn_type *type) {
+  return type->id == TRN_TYPE_INTERVAL_YEAR_MONTH || type->id == TRN_TYPE_INTERVAL_DAY_TIME;
+}
+static bool is_empty_struct(const trn_type *type) {
+  return type->id == TRN_TYPE_STRUCT && type->field_count == 0;
+}
+
+static trn_status check_types(writing *w) {
+  bool csv = strcmp(w->spec->format, "csv") == 0, json = strcmp(w->spec->format, "json") == 0;
+  bool (*refused)(const trn_type *) = csv ? no_csv : json ? no_json : no_parquet;
+  bool empty = w->count == 0;
+  for (size_t i = 0; i < w->count; i++) {
+    const trn_type *type = w->values[i].expr->type;
+    if (is_partition(w, i)) continue;
+    if (type_has(type, refused)) {
+      const char *name = spark__quote(w->t, w->values[i].name), *text = spark__quoted_type(w->t, type);
+      if (!name || !text) return trn__no_memory(w->error);
+      return spark__error(w->t, w->error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE", NOWHERE,
+                          "columnName", name, "format", w->spec->shown_format, "columnType", text, NULL);
+    }
+    if (type_has(type, unserved)) return spark__unimplemented(w->t, NOWHERE, w->error, "Writing intervals to files");
+    empty |= type_has(type, is_empty_struct);
+  }
+  if (empty)
+    return spark__error(w->t, w->error, TRN_INVALID_ARGUMENT, "EMPTY_SCHEMA_NOT_SUPPORTED_FOR_DATASOURCE", NOWHERE,
+                        "format", w->spec->shown_format, NULL);
+  return TRN_OK;
+}
+
+/* ---- columns as they are written ---- */
+
+static trn_expr *native(spark_translator *t, const char *name, const trn_expr *a, const trn_expr *b) {
+  const trn_expr *args[] = {a, b};
+  return trn__expr_call(t->arena, TRN_HOME_NATIVE, name, trn__type(TRN_TYPE_BOOL), false, args, b ? 2 : 1);
+}
+
+/* The value in a directory's name: no value and the empty text are one. */
+static trn_status partition_text(writing *w, const trn_expr **expr) {
+  trn_arena *arena = w->t->arena;
+  const trn_expr *text = NULL;
+  trn_status status = spark__cast(w->t, *expr, trn__type(TRN_TYPE_STRING), SPARK_CAST_LEGACY, NOWHERE, &text, w->error);
+  if (status) return status;
+  trn_expr *empty = trn__expr_string(arena, "", 0);
+  trn_expr *none = trn__expr_string(arena, SPARK_NULL_PARTITION, strlen(SPARK_NULL_PARTITION));
+  trn_expr *is_null = native(w->t, "is_null", text, NULL);
+  trn_expr *is_empty = empty ? native(w->t, "=", text, empty) : NULL;
+  if (!none || !is_null || !is_empty) return trn__no_memory(w->error);
+  const trn_expr *args[] = {is_null, none, is_empty, none, text};
+  *expr = trn__expr_create(arena, TRN_EXPR_CASE, trn__type(TRN_TYPE_STRING), false, args, 5);
+  return *expr ? TRN_OK : trn__no_memory(w->error);
+}
+
+static trn_status formatted(writing *w, const spark_value *value, const char *format, const trn_expr **out) {
+  spark_value args[2] = {*value, {.is_foldable = true, .is_literal = true, .name = format}}, text;
+  args[1].expr = trn__expr_string(w->t->arena, format, strlen(format));
+  if (!args[1].expr) return trn__no_memory(w->error);
+  trn_status status = spark__call_by_name(w->t, "date_format", args, 2, NOWHERE, &text, w->error);
+  if (!status) *out = text.expr;
+  return status;
+}
+
+static trn_status written(writing *w, size_t column, const trn_expr **out) {
+  const spark_value *value = &w->values[column];
+  const trn_type *type = value->expr->type;
+  bool csv = strcmp(w->spec->format, "csv") == 0, json = strcmp(w->spec->format, "json") == 0;
+  *out = value->expr;
+  if (is_partition(w, column)) return partition_text(w, out);
+  if (!csv && !json) return TRN_OK;
+  if (type->id == TRN_TYPE_TIMESTAMP)
+    return formatted(w, value, w->spec->timestamp_format ? w->spec->timestamp_format : "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+                     out);
+  if (type->id == TRN_TYPE_TIMESTAMP_NTZ) return formatted(w, value, "yyyy-MM-dd'T'HH:mm:ss.SSS", out);
+  if (type->id == TRN_TYPE_DATE && w->spec->date_format) return formatted(w, value, w->spec->date_format, out);
+  if (type->id == TRN_TYPE_BINARY) return spark__unimplemented(w->t, NOWHERE, w->error, "Writing binary values as text");
+  if (!csv || type->id == TRN_TYPE_STRING) return TRN_OK;
+  return spark__cast(w->t, value->expr, trn__type(TRN_TYPE_STRING), SPARK_CAST_LEGACY, NOWHERE, out, w->error);
+}
+
+static trn_status project(writing *w, const trn_rel *input, const trn_rel **out) {
+  const trn_expr **exprs = TRN_NEW_N(w->t->arena, const trn_expr *, w->count);
+  trn_column *columns = TRN_NEW_N(w->t->arena, trn_column, w->count);
+  if (!exprs || !columns) return trn__no_memory(w->error);
+  for (size_t i = 0; i < w->count; i++) {
+    trn_status status = written(w, i, &exprs[i]);
+    if (status) return status;
+    columns[i] =
+        (trn_column){.id = w->t->next_column++, .type = exprs[i]->type, .nullable = exprs[i]->nullable};
+  }
+  *out = trn__rel_project(w->t->arena, input, exprs, columns, w->count);
+  return *out ? TRN_OK : trn__no_memory(w->error);
+}
+
+/* ---- the root ---- */
+
+static trn_status root(writing *w, const trn_rel *input, const trn_rel **out) {
+  trn_arena *arena = w->t->arena;
+  const trn_column count = {.id = w->t->next_column++, .type = trn__type(TRN_TYPE_INT64)};
+  const char **names = TRN_NEW_N(arena, const char *, w->count);
+  trn_kv *options = TRN_NEW_N(arena, trn_kv, w->spec->option_count);
+  trn_rel *rel = trn__rel_create(arena, TRN_REL_WRITE, &input, 1, NULL, 0, &count, 1);
+  if (!names || !options || !rel) return trn__no_memory(w->error);
+  for (size_t i = 0; i < w->count; i++) names[i] = w->values[i].name;
+  for (size_t i = 0; i < w->spec->option_count; i++) {
+    options[i].key = trn__arena_strdup(arena, w->spec->options[i].key);
+    options[i].value = trn__arena_strdup(arena, w->spec->options[i].value);
+    if (!options[i].key || !options[i].value) return trn__no_memory(w->error);
+  }
+  rel->u.write.format = trn__arena_strdup(arena, w->spec->format);
+  rel->u.write.directory = trn__arena_strdup(arena, w->spec->directory);
+  rel->u.write.options = options;
+  rel->u.write.option_count = (uint32_t)w->spec->option_count;
+  rel->u.write.names = names;
+  rel->u.write.partition_by = w->places;
+  rel->u.write.partition_count = (uint32_t)w->spec->partition_count;
+  *out = rel;
+  return rel->u.write.format && rel->u.write.directory ? TRN_OK : trn__no_memory(w->error);
+}
+
+static trn_status translate(writing *w, const Spark__Connect__Relation *relation, const trn_rel **out,
+                            const char *const **partitions) {
+  spark_relation input;
+  const trn_rel *rel = NULL;
+  trn_status status = spark__relation(w->t, relation, &input, w->error);
+  if (!status) status = spark__scope_values(w->t, input.scope, &w->values, &w->count, w->error);
+  if (!status) status = find_places(w);
+  if (!status && strcmp(w->spec->format, "csv") != 0) status = check_names(w);
+  if (!status) status = check_types(w);
+  const char **names = status ? NULL : TRN_NEW_N(w->t->arena, const char *, w->spec->partition_count);
+  if (!status && !names) status = trn__no_memory(w->error);
+  for (size_t i = 0; i < w->spec->partition_count && !status; i++) names[i] = w->values[w->places[i]].name;
+  *partitions = names;
+  if (!status) status = project(w, input.rel, &rel);
+  return status ? status : root(w, rel, out);
+}
+
+trn_status spark__translate_write(spark_translator *t, const Spark__Connect__Relation *relation,
+                                  const spark_write_spec *spec, trn_plan **out, const char *const **partitions,
+                                  trn_error **error) {
+  writing w = {.t = t, .spec = spec, .error = error};
+  const trn_rel *rel = NULL;
+  *out = NULL;
+  trn_status status = translate(&w, relation, &rel, partitions);
+  trn_field *field = status ? NULL : TRN_NEW(t->arena, trn_field);
+  if (!status && !field) status = trn__no_memory(error);
+  if (field) *field = (trn_field){.name = "count", .type = trn__type(TRN_TYPE_INT64)};
+  trn_arena *arena = t->arena;
+  t->arena = NULL;
+  if (status) {
+    trn__arena_unref(arena);
+    return status;
+  }
+  status = trn__plan_create(arena, rel, field, t->next_column, t->timezone, t->sql, out);
+  return status ? trn_error_set(error, status, NULL, "The plan could not be made.") : TRN_OK;
+}

@@ -1,0 +1,330 @@
+/* Directories, moves, removals of a write: see write.h. */
+#include "frontend/spark/write.h"
+#include "frontend/spark/translate/write.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ABORT_TRIES = 10, ABORT_PAUSE_NS = 20 * 1000 * 1000, REMOVE_DEPTH_MAX = 128 };
+
+/* ---- names ---- */
+
+static char *format(const char *form, const char *a, const char *b) {
+  int size = snprintf(NULL, 0, form, a, b);
+  char *out = size < 0 ? NULL : malloc((size_t)size + 1);
+  if (out) snprintf(out, (size_t)size + 1, form, a, b);
+  return out;
+}
+
+static void write_free(spark_write *write) {
+  if (!write) return;
+  for (size_t i = 0; write->partitions && i < write->partition_count; i++) free(write->partitions[i]);
+  free(write->partitions);
+  free(write->target), free(write->staging), free(write->parent), free(write->made), free(write->suffix);
+  free(write);
+}
+
+trn_status spark__write_create(const char *target, const char *ending, size_t partition_count, spark_write_mode mode,
+                               spark_write **out, trn_error **error) {
+  char id[TRN_UUID_SIZE];
+  struct stat info;
+  spark_write *write = calloc(1, sizeof *write);
+  if (!write) return trn__no_memory(error);
+  trn__uuid4(id);
+  write->mode = mode;
+  write->partition_count = partition_count;
+  write->target = strdup(target);
+  write->replaces_file = mode != SPARK_WRITE_APPEND && stat(target, &info) == 0 && !S_ISDIR(info.st_mode);
+  write->parent = write->replaces_file ? NULL : format("%s/_temporary%s", target, "");
+  write->staging = write->replaces_file ? format("%s._temporary-%s", target, id) : format("%s/_temporary/%s", target, id);
+  write->suffix = format(partition_count ? "-%s.c000%s" : "-%s-c000%s", id, ending);
+  if (!write->target || !write->staging || !write->suffix || (!write->parent && !write->replaces_file)) {
+    write_free(write);
+    return trn__no_memory(error);
+  }
+  *out = write;
+  return TRN_OK;
+}
+
+trn_status spark__write_set_partitions(spark_write *write, const char *const *names, trn_error **error) {
+  write->partitions = calloc(write->partition_count + 1, sizeof *write->partitions);
+  for (size_t i = 0; write->partitions && i < write->partition_count; i++)
+    if (!(write->partitions[i] = strdup(names[i]))) return trn__no_memory(error);
+  return write->partitions ? TRN_OK : trn__no_memory(error);
+}
+
+static trn_status failed(trn_error **error, const char *what, const char *path) {
+  int code = errno;
+  trn_status status = code == ENOSPC || code == EDQUOT ? TRN_RESOURCE_EXHAUSTED
+                      : code == EACCES || code == EPERM || code == EROFS ? TRN_PERMISSION_DENIED : TRN_INTERNAL;
+  char text[128] = "";
+  const char *reason = strerror_r(code, text, sizeof text);
+  return trn_error_set(error, status, NULL, "Cannot %s file:%s: %s", what, path, reason);
+}
+
+/* ---- making and removing ---- */
+
+/* The directory and those above it. `*made`: set to the outermost that was not there, unless it is set. */
+static trn_status make_all(const char *path, char **made, trn_error **error) {
+  char *copy = strdup(path);
+  trn_status status = copy ? TRN_OK : trn__no_memory(error);
+  for (char *at = copy ? copy + 1 : NULL; at && *at && !status;) {
+    at = strchr(at, '/');
+    if (at) *at = '\0';
+    if (mkdir(copy, 0777) == 0) {
+      if (made && !*made && !(*made = strdup(copy))) status = trn__no_memory(error);
+    } else {
+      struct stat info;
+      int code = errno;
+      if (stat(copy, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        errno = code == EEXIST ? ENOTDIR : code;
+        status = failed(error, "make the directory", copy);
+      }
+    }
+    if (at) *at++ = '/';
+  }
+  free(copy);
+  return status;
+}
+
+static void remove_all(int folder, const char *name, unsigned depth) {
+  if (unlinkat(folder, name, 0) == 0 || (errno != EISDIR && errno != EPERM) || depth > REMOVE_DEPTH_MAX) return;
+  int inner = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR *stream = inner < 0 ? NULL : fdopendir(inner);
+  if (!stream && inner >= 0) close(inner);
+  for (struct dirent *e; stream && (e = readdir(stream));)
+    if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) remove_all(dirfd(stream), e->d_name, depth + 1);
+  if (stream) closedir(stream);
+  unlinkat(folder, name, AT_REMOVEDIR);
+}
+
+static void remove_staging(const spark_write *write) {
+  remove_all(AT_FDCWD, write->staging, 0);
+  if (write->parent) rmdir(write->parent);
+}
+
+trn_status spark__write_prepare(spark_write *write, trn_error **error) {
+  return make_all(write->staging, &write->made, error);
+}
+
+void spark__write_abort(spark_write *write) {
+  if (!write) return;
+  /* A writer that was told to stop may be in the middle of making a file. */
+  for (int i = 0; write->target && i < ABORT_TRIES; i++) {
+    const struct timespec pause = {.tv_nsec = ABORT_PAUSE_NS};
+    remove_staging(write);
+    nanosleep(&pause, NULL);
+    if (access(write->staging, F_OK) != 0) break;
+  }
+  /* Directories that this write made, innermost first; one that somebody else has filled stays. */
+  char *path = write->made ? write->target : NULL;
+  for (size_t least = path ? strlen(write->made) : 0; path && strlen(path) >= least && rmdir(path) == 0;) {
+    char *slash = strrchr(path, '/');
+    if (!slash) break;
+    *slash = '\0';
+  }
+  write_free(write);
+}
+
+/* ---- moves ---- */
+
+typedef struct move {
+  char *from, *to;
+} move;
+
+typedef struct moves {
+  trn_vec items; /* move, in order */
+  size_t done;
+} moves;
+
+static trn_status add_move(moves *list, char *from, char *to, trn_error **error) {
+  move *m = from && to ? malloc(sizeof *m) : NULL;
+  if (m) *m = (move){from, to};
+  if (m && trn__vec_push(&list->items, m)) return TRN_OK;
+  free(m), free(from), free(to);
+  return trn__no_memory(error);
+}
+
+static void moves_finish(moves *list) {
+  for (size_t i = 0; i < list->items.count; i++) {
+    move *m = list->items.items[i];
+    free(m->from), free(m->to), free(m);
+  }
+  trn__vec_finish(&list->items);
+}
+
+static trn_status make_moves(moves *list, trn_error **error) {
+  trn_status status = TRN_OK;
+  for (; list->done < list->items.count && !status; list->done += !status) {
+    const move *m = list->items.items[list->done];
+    char *folder = strdup(m->to), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (!folder) status = trn__no_memory(error);
+    if (slash) *slash = '\0';
+    if (!status && slash && slash != folder) status = make_all(folder, NULL, error);
+    if (!status && rename(m->from, m->to) != 0) status = failed(error, "move a result to", m->to);
+    free(folder);
+  }
+  return status;
+}
+
+static void undo_moves(moves *list) {
+  while (list->done) {
+    const move *m = list->items.items[--list->done];
+    (void)!rename(m->to, m->from); /* the best that can be done */
+  }
+}
+
+/* ---- names of directories ---- */
+
+static int hex(char c) {
+  return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Hive's way to write a name or value. */
+static void put_escaped(trn_strbuf *out, const char *text, size_t size) {
+  for (size_t i = 0; i < size; i++) {
+    unsigned char c = (unsigned char)text[i];
+    if (c < 0x20 || c == 0x7F || strchr("\"#%'*/:=?\\{[]^", c))
+      trn__strbuf_printf(out, "%%%02X", c);
+    else
+      trn__strbuf_putc(out, (char)c);
+  }
+}
+
+/* Adds "/name=value", from the engine's form of it, in which bytes are %XX. False: it has another form. */
+static bool put_level(trn_strbuf *out, const char *name, const char *entry) {
+  trn_strbuf text = {0};
+  for (const char *c = entry; *c; c++) {
+    bool escaped = c[0] == '%' && hex(c[1]) >= 0 && hex(c[2]) >= 0;
+    trn__strbuf_putc(&text, escaped ? (char)(hex(c[1]) * 16 + hex(c[2])) : *c);
+    if (escaped) c += 2;
+  }
+  size_t size = strlen(name);
+  bool good = !text.failed && text.size > size && memcmp(text.data, name, size) == 0 && text.data[size] == '=';
+  if (good) {
+    trn__strbuf_putc(out, '/');
+    put_escaped(out, name, size);
+    trn__strbuf_putc(out, '=');
+    put_escaped(out, text.data + size + 1, text.size - size - 1);
+  }
+  trn__strbuf_finish(&text);
+  return good;
+}
+
+/* ---- what goes where ---- */
+
+typedef struct plan {
+  const spark_write *write;
+  moves list;
+  trn_map *replaced; /* partition directories whose old files go */
+  unsigned aside;    /* things that went */
+  trn_error **error;
+} plan;
+
+static char *aside_name(plan *p) {
+  char number[16];
+  snprintf(number, sizeof number, "%u", p->aside++);
+  return format("%s/old/%s", p->write->staging, number);
+}
+
+static trn_status set_aside(plan *p, const char *path) {
+  return add_move(&p->list, strdup(path), aside_name(p), p->error);
+}
+
+/* All that is in the target. */
+static trn_status set_all_aside(plan *p) {
+  DIR *stream = opendir(p->write->target);
+  trn_status status = stream ? TRN_OK : failed(p->error, "read the directory", p->write->target);
+  for (struct dirent *e; stream && !status && (e = readdir(stream));) {
+    if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, "_temporary")) continue;
+    char *path = format("%s/%s", p->write->target, e->d_name);
+    status = path ? set_aside(p, path) : trn__no_memory(p->error);
+    free(path);
+  }
+  if (stream) closedir(stream);
+  return status;
+}
+
+static trn_status set_partition_aside(plan *p, const char *path) {
+  if (p->write->mode != SPARK_WRITE_OVERWRITE_PARTITIONS || trn__map_get(p->replaced, path, strlen(path))) return TRN_OK;
+  if (!trn__map_set(p->replaced, path, strlen(path), p, NULL)) return trn__no_memory(p->error);
+  return access(path, F_OK) == 0 ? set_aside(p, path) : TRN_OK;
+}
+
+/* A directory of the engine's partition `number`; `to` is where it belongs. */
+static trn_status place(plan *p, const char *from, const char *to, size_t level, const char *number) {
+  DIR *stream = opendir(from);
+  trn_status status = stream ? TRN_OK : failed(p->error, "read the directory", from);
+  bool leaf = level == p->write->partition_count;
+  if (!status && leaf && level) status = set_partition_aside(p, to);
+  for (struct dirent *e; stream && !status && (e = readdir(stream));) {
+    if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+    trn_strbuf path = {0};
+    char *source = format("%s/%s", from, e->d_name);
+    trn__strbuf_puts(&path, to);
+    if (!source) {
+      status = trn__no_memory(p->error);
+    } else if (leaf) {
+      trn__strbuf_printf(&path, "/part-%05d%s", atoi(number), p->write->suffix);
+      status = path.failed ? trn__no_memory(p->error) : add_move(&p->list, strdup(source), strdup(path.data), p->error);
+    } else if (put_level(&path, p->write->partitions[level], e->d_name) && !path.failed) {
+      status = place(p, source, path.data, level + 1, number);
+    } else {
+      status = trn_error_set(p->error, TRN_INTERNAL, NULL, "A partition directory has an unexpected name: %s", e->d_name);
+    }
+    free(source);
+    trn__strbuf_finish(&path);
+  }
+  if (stream) closedir(stream);
+  return status;
+}
+
+static trn_status place_all(plan *p) {
+  DIR *stream = opendir(p->write->staging);
+  trn_status status = stream ? TRN_OK : failed(p->error, "read the directory", p->write->staging);
+  for (struct dirent *e; stream && !status && (e = readdir(stream));) {
+    if (e->d_name[0] < '0' || e->d_name[0] > '9') continue;
+    char *from = format("%s/%s", p->write->staging, e->d_name);
+    status = from ? place(p, from, p->write->target, 0, e->d_name) : trn__no_memory(p->error);
+    free(from);
+  }
+  if (stream) closedir(stream);
+  return status;
+}
+
+static trn_status mark_success(const spark_write *write, trn_error **error) {
+  char *path = format("%s/_SUCCESS%s", write->target, "");
+  int file = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+  trn_status status = !path ? trn__no_memory(error) : file < 0 ? failed(error, "write", path) : TRN_OK;
+  if (file >= 0) close(file);
+  free(path);
+  return status;
+}
+
+trn_status spark__write_commit(spark_write *write, trn_error **error) {
+  plan p = {.write = write, .error = error, .replaced = trn__map_create()};
+  trn_status status = !write->target || p.replaced ? TRN_OK : trn__no_memory(error);
+  if (!write->target) goto done; /* nothing was written */
+  if (!status && write->replaces_file) status = set_aside(&p, write->target);
+  if (!status && write->mode == SPARK_WRITE_OVERWRITE && !write->replaces_file) status = set_all_aside(&p);
+  if (!status) status = place_all(&p);
+  if (!status) status = make_moves(&p.list, error);
+  if (!status) status = make_all(write->target, NULL, error);
+  if (!status) status = mark_success(write, error);
+  if (status) undo_moves(&p.list);
+done:
+  moves_finish(&p.list);
+  trn__map_destroy(p.replaced, NULL);
+  if (status) {
+    spark__write_abort(write);
+  } else {
+    if (write->target) remove_staging(write);
+    write_free(write);
+  }
+  return status;
+}
