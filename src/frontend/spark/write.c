@@ -41,20 +41,17 @@ static void set(request *r, const char *key, const char *value) {
   r->options[r->spec.option_count++] = (trn_kv){key, value};
 }
 
-/* An option that is one character; the engine takes its number. */
-static trn_status set_byte(request *r, const char *name, const char *key, const char *otherwise) {
+/* An option that is one character, or a backslash and one. */
+static trn_status byte_option(request *r, const char *name, const char *otherwise, const char **out) {
   const char *value = option(r, name);
   if (!value && strcmp(name, "sep") == 0) value = option(r, "delimiter");
   if (!value) value = otherwise;
-  unsigned char byte = (unsigned char)value[0];
+  *out = value;
   if (value[0] == '\\' && value[1] && !value[2]) {
-    byte = value[1] == 't' ? '\t' : (unsigned char)value[1];
-  } else if (!value[0] || value[1] || byte >= 128) {
+    *out = value[1] == 't' ? "\t" : value + 1;
+  } else if (!value[0] || value[1] || (unsigned char)value[0] >= 128) {
     return refuse(r, name, value);
   }
-  const char *number = trn__arena_printf(r->rpc->arena, "%u", byte);
-  if (!number) return trn__no_memory(r->error);
-  set(r, key, number);
   return TRN_OK;
 }
 
@@ -108,21 +105,26 @@ static trn_status text_options(request *r, const char *form) {
 }
 
 static trn_status csv_options(request *r) {
-  const char *empty = option(r, "emptyValue"), *null = option(r, "nullValue"), *escape = option(r, "escape");
-  const char *quote = option(r, "quote");
-  if (empty && *empty && strcmp(empty, "\"\"") != 0) return refuse(r, "emptyValue", empty);
+  const char *empty = option(r, "emptyValue"), *null = option(r, "nullValue");
+  spark_write_spec *spec = &r->spec;
   if (!flag(r, "escapeQuotes", true)) return refuse(r, "escapeQuotes", "false");
   trn_status status = text_options(r, ".csv%s");
-  if (!status) status = set_byte(r, "sep", "delimiter", ",");
-  if (!status) status = set_byte(r, "quote", "quote", "\"");
-  if (!status) status = set_byte(r, "escape", "escape", "\\");
+  if (!status) status = byte_option(r, "sep", ",", &spec->separator);
+  if (!status) status = byte_option(r, "quote", "\"", &spec->quote);
+  if (!status) status = byte_option(r, "escape", "\\", &spec->escape);
+  if (status) return status;
+  spec->null_value = null ? null : "";
+  spec->empty_value = empty ? empty : "\"\"";
+  spec->quote_all = flag(r, "quoteAll", false);
+  spec->trim_left = flag(r, "ignoreLeadingWhiteSpace", true);
+  spec->trim_right = flag(r, "ignoreTrailingWhiteSpace", true);
+  const char *number = trn__arena_printf(r->rpc->arena, "%u", (unsigned char)spec->separator[0]);
+  if (!number) return trn__no_memory(r->error);
+  set(r, "delimiter", number); /* "1" would be taken for byte 1 */
   set(r, "has_header", flag(r, "header", false) ? "true" : "false");
-  set(r, "double_quote", escape && strcmp(escape, quote ? quote : "\"") == 0 ? "true" : "false");
-  set(r, "quote_style", flag(r, "quoteAll", false) ? "Always" : "Necessary");
-  set(r, "ignore_leading_whitespace", flag(r, "ignoreLeadingWhiteSpace", true) ? "true" : "false");
-  set(r, "ignore_trailing_whitespace", flag(r, "ignoreTrailingWhiteSpace", true) ? "true" : "false");
-  if (null) set(r, "null_value", null);
-  return status;
+  set(r, "quote_style", "Never"); /* the fields come quoted */
+  set(r, "null_value", spec->null_value);
+  return TRN_OK;
 }
 
 static trn_status json_options(request *r) {
@@ -218,6 +220,7 @@ static trn_status check(request *r) {
                          "df.write.save(path)",
                          insert ? "insertInto" : "saveAsTable", name);
   }
+  r->rpc->phase = SPARK_PHASE_ANALYSIS;
   if (w->bucket_by) return trn_error_set(r->error, TRN_INVALID_ARGUMENT, NULL, "'save' does not support bucketBy right now.");
   if (w->n_sort_column_names)
     return spark__raise(r->error, TRN_INVALID_ARGUMENT, "SORT_BY_WITHOUT_BUCKETING", NULL, NULL, NULL, NULL, NULL, NULL);
@@ -225,6 +228,7 @@ static trn_status check(request *r) {
     return trn_error_set(r->error, TRN_UNIMPLEMENTED, NULL, "df.write.withSchemaEvolution is not supported");
   if (!w->input || w->input->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE__NOT_SET)
     return spark__error_not_set(r->error, "spark.connect.Relation", "RELTYPE_NOT_SET");
+  r->rpc->phase = SPARK_PHASE_PROTOCOL; /* for what Spark says of options, as of arguments */
   return TRN_OK;
 }
 
@@ -270,11 +274,15 @@ trn_status spark__write_run(spark_rpc *rpc, spark_execution *execution,
     return run_noop(&r, execution);
   status = read_format(&r);
   if (!status) status = read_path(&r);
+  rpc->phase = SPARK_PHASE_ANALYSIS;
   if (!status)
     status = spark__write_create(r.target, r.ending, operation->n_partitioning_columns, write_mode(&r), &write, error);
   if (!status) status = translate(&r, write, &plan);
   if (!status) status = check_mode(&r, &skip);
-  if (!status && !skip) status = spark__write_prepare(write, error);
+  if (!status && !skip) {
+    rpc->phase = SPARK_PHASE_EXECUTION;
+    status = spark__write_prepare(write, error);
+  }
   if (status || skip) {
     spark__write_abort(write);
     trn_plan_unref(plan);

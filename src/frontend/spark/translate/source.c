@@ -343,6 +343,10 @@ static trn_status data_source(spark_translator *t, const Spark__Connect__Read__D
     if (strcasecmp(node->options[i]->key, "path") == 0) read.paths[read.path_count++] = node->options[i]->value;
   status = read_options_of(t, node, read.format, read.path_count ? read.paths[0] : NULL, &read.options, error);
   if (status != TRN_OK) return status;
+  for (size_t i = 0; i < node->n_options; i++)
+    if (strcasecmp(node->options[i]->key, "basePath") == 0 &&
+        (read.path_count != 1 || strcmp(node->options[i]->value, read.paths[0]) != 0))
+      return spark__unimplemented(t, NOWHERE, error, "The option basePath with another path");
   if (read.path_count == 0)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNABLE_TO_INFER_SCHEMA", NOWHERE, "format", read.format, NULL);
   if (node->n_predicates)

@@ -160,7 +160,101 @@ static trn_status formatted(writing *w, const spark_value *value, const char *fo
   return status;
 }
 
-static trn_status written(writing *w, size_t column, const trn_expr **out) {
+/* ---- CSV ---- */
+
+static trn_status call(writing *w, const char *name, const trn_expr *const *args, size_t count, const trn_expr **out) {
+  spark_value values[3] = {{0}}, result;
+  for (size_t i = 0; i < count; i++) {
+    bool literal = args[i]->kind == TRN_EXPR_LITERAL;
+    values[i] = (spark_value){.expr = args[i], .name = "", .is_foldable = literal, .is_literal = literal};
+  }
+  trn_status status = spark__call_by_name(w->t, name, values, count, NOWHERE, &result, w->error);
+  if (!status) *out = result.expr;
+  return status;
+}
+
+static trn_expr *text(writing *w, const char *value) {
+  return trn__expr_string(w->t->arena, value, strlen(value));
+}
+
+/* `what` becomes escape + what. */
+static trn_status escaped(writing *w, const trn_expr **expr, const char *what) {
+  const char *after = trn__arena_printf(w->t->arena, "%s%s", w->spec->escape, what);
+  const trn_expr *args[] = {*expr, text(w, what), after ? text(w, after) : NULL};
+  return args[1] && args[2] ? call(w, "replace", args, 3, expr) : trn__no_memory(w->error);
+}
+
+static trn_status quoted(writing *w, const trn_expr *value, const trn_expr **out) {
+  const char *quote = w->spec->quote;
+  trn_status status = TRN_OK;
+  *out = value;
+  if (strcmp(quote, w->spec->escape) != 0) status = escaped(w, out, w->spec->escape);
+  if (!status) status = escaped(w, out, quote);
+  const trn_expr *args[] = {text(w, quote), *out, text(w, quote)};
+  if (status) return status;
+  return args[0] && args[2] ? call(w, "concat", args, 3, out) : trn__no_memory(w->error);
+}
+
+/* Whether it must be quoted to be read back. */
+static trn_status is_special(writing *w, const trn_expr *value, const trn_expr **out) {
+  const char *const marks[] = {w->spec->separator, w->spec->quote, "\n", "\r"};
+  *out = NULL;
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+    const trn_expr *has = NULL, *args[] = {value, text(w, marks[i])};
+    trn_status status = args[1] ? call(w, "contains", args, 2, &has) : trn__no_memory(w->error);
+    if (status) return status;
+    const trn_expr *both[] = {*out, has};
+    *out = *out ? trn__expr_call(w->t->arena, TRN_HOME_NATIVE, "or", trn__type(TRN_TYPE_BOOL), true, both, 2) : has;
+    if (!*out) return trn__no_memory(w->error);
+  }
+  return TRN_OK;
+}
+
+static trn_status csv_field(writing *w, const trn_expr *value, const trn_expr **out) {
+  const spark_write_spec *spec = w->spec;
+  trn_arena *arena = w->t->arena;
+  const trn_expr *in_quotes = NULL, *special = NULL;
+  trn_status status = TRN_OK;
+  const char *trim = spec->trim_left && spec->trim_right ? "trim" : spec->trim_left ? "ltrim" : "rtrim";
+  if (spec->trim_left || spec->trim_right) status = call(w, trim, &value, 1, &value);
+  if (!status) status = quoted(w, value, &in_quotes);
+  if (!status) status = is_special(w, value, &special);
+  if (status) return status;
+  trn_expr *nothing = text(w, ""), *empty = text(w, spec->empty_value);
+  trn_expr *is_empty = nothing ? native(w->t, "=", value, nothing) : NULL, *is_null = native(w->t, "is_null", value, NULL);
+  trn_expr *null = spec->quote_all
+                       ? text(w, trn__arena_printf(arena, "%s%s%s", spec->quote, spec->null_value, spec->quote))
+                       : trn__expr_null(arena, trn__type(TRN_TYPE_STRING));
+  if (!empty || !is_empty || !is_null || !null) return trn__no_memory(w->error);
+  const trn_expr *all[] = {is_null, null, is_empty, empty, in_quotes};
+  const trn_expr *some[] = {is_null, null, is_empty, empty, special, in_quotes, value};
+  *out = trn__expr_create(arena, TRN_EXPR_CASE, trn__type(TRN_TYPE_STRING), true, spec->quote_all ? all : some,
+                          spec->quote_all ? 5 : 7);
+  return *out ? TRN_OK : trn__no_memory(w->error);
+}
+
+/* A column's name in the head line. */
+static const char *csv_name(writing *w, const char *name) {
+  const spark_write_spec *spec = w->spec;
+  char marks[5] = {spec->separator[0], spec->quote[0], '\n', '\r', '\0'};
+  if (!spec->quote_all && !strpbrk(name, marks)) return name;
+  trn_strbuf out = {0};
+  trn__strbuf_puts(&out, spec->quote);
+  for (; *name; name++) {
+    if (*name == spec->quote[0] || *name == spec->escape[0]) trn__strbuf_puts(&out, spec->escape);
+    trn__strbuf_putc(&out, *name);
+  }
+  trn__strbuf_puts(&out, spec->quote);
+  return spark__finish_text(w->t, &out);
+}
+
+/* What a value of a type that is no text never has in it. */
+static bool may_be_special(const spark_write_spec *spec, const trn_type *type) {
+  return type->id == TRN_TYPE_STRING || spec->quote_all || !strchr(",;|\t", spec->separator[0]) ||
+         !strchr("\"'`|$", spec->quote[0]);
+}
+
+static trn_status as_text(writing *w, size_t column, const trn_expr **out) {
   const spark_value *value = &w->values[column];
   const trn_type *type = value->expr->type;
   bool csv = strcmp(w->spec->format, "csv") == 0, json = strcmp(w->spec->format, "json") == 0;
@@ -175,6 +269,12 @@ static trn_status written(writing *w, size_t column, const trn_expr **out) {
   if (type->id == TRN_TYPE_BINARY) return spark__unimplemented(w->t, NOWHERE, w->error, "Writing binary values as text");
   if (!csv || type->id == TRN_TYPE_STRING) return TRN_OK;
   return spark__cast(w->t, value->expr, trn__type(TRN_TYPE_STRING), SPARK_CAST_LEGACY, NOWHERE, out, w->error);
+}
+
+static trn_status written(writing *w, size_t column, const trn_expr **out) {
+  trn_status status = as_text(w, column, out);
+  if (status || strcmp(w->spec->format, "csv") != 0 || is_partition(w, column)) return status;
+  return may_be_special(w->spec, w->values[column].expr->type) ? csv_field(w, *out, out) : TRN_OK;
 }
 
 static trn_status project(writing *w, const trn_rel *input, const trn_rel **out) {
@@ -200,7 +300,11 @@ static trn_status root(writing *w, const trn_rel *input, const trn_rel **out) {
   trn_kv *options = TRN_NEW_N(arena, trn_kv, w->spec->option_count);
   trn_rel *rel = trn__rel_create(arena, TRN_REL_WRITE, &input, 1, NULL, 0, &count, 1);
   if (!names || !options || !rel) return trn__no_memory(w->error);
-  for (size_t i = 0; i < w->count; i++) names[i] = w->values[i].name;
+  bool csv = strcmp(w->spec->format, "csv") == 0;
+  for (size_t i = 0; i < w->count; i++) {
+    names[i] = csv && !is_partition(w, i) ? csv_name(w, w->values[i].name) : w->values[i].name;
+    if (!names[i]) return trn__no_memory(w->error);
+  }
   for (size_t i = 0; i < w->spec->option_count; i++) {
     options[i].key = trn__arena_strdup(arena, w->spec->options[i].key);
     options[i].value = trn__arena_strdup(arena, w->spec->options[i].value);

@@ -15,6 +15,10 @@ typedef struct spark_write_spec {
   const trn_kv *options; /* the engine's */
   size_t option_count;
   const char *date_format, *timestamp_format; /* of texts; or NULL */
+  /* CSV: fields are quoted in the plan, the engine only puts them in lines. One character each. */
+  const char *separator, *quote, *escape;
+  const char *null_value, *empty_value;
+  bool quote_all, trim_left, trim_right;
 } spark_write_spec;
 
 /* The plan that writes the relation's rows; names of partition columns as the data has them go to `*partitions`, an
