@@ -14,7 +14,13 @@ typedef enum shape {
   KURTOSIS, /* n avg m2 m3 m4 */
   COVAR_SAMP,
   COVAR_POP,
-  CORR /* n xavg yavg ck xm ym */
+  CORR, /* n xavg yavg ck xm ym */
+  REGR_SLOPE,
+  REGR_INTERCEPT,
+  REGR_R2,
+  REGR_SXX,
+  REGR_SYY,
+  REGR_SXY /* (y, x): the first argument is the dependent one */
 } shape;
 
 #define SLOTS_MAX 6
@@ -176,8 +182,16 @@ static bool result_of(shape what, const double *s, double *out) {
   case KURTOSIS: *out = n * s[4] / (s[2] * s[2]) - 3.0; return s[2] != 0;
   case COVAR_SAMP: *out = s[3] / (n - 1); return n != 1;
   case COVAR_POP: *out = s[3] / n; return true;
-  default: *out = s[3] / sqrt(s[4] * s[5]); return n != 1 && s[4] * s[5] != 0;
+  case REGR_SXX: *out = s[5]; return true;
+  case REGR_SYY: *out = s[4]; return true;
+  case REGR_SXY: *out = s[3]; return true;
+  case REGR_SLOPE: *out = s[3] / s[5]; return s[5] != 0;
+  case REGR_INTERCEPT: *out = s[1] - s[3] / s[5] * s[2]; return s[5] != 0;
+  default: *out = s[3] / sqrt(s[4] * s[5]);
   }
+  if (what == CORR) return n != 1 && s[4] * s[5] != 0;
+  *out = s[4] == 0 ? 1 : *out * *out;
+  return s[5] != 0;
 }
 
 static trn_status moments_evaluate(void *self, size_t emit, struct ArrowArray *out, trn_function_error *error) {
@@ -235,7 +249,8 @@ static void moments_destroy(void *self) {
 }
 
 static const shape SHAPES[] = {VAR_SAMP, VAR_POP,    STDDEV_SAMP, STDDEV_POP, SKEWNESS,
-                               KURTOSIS, COVAR_SAMP, COVAR_POP,   CORR};
+                               KURTOSIS, COVAR_SAMP, COVAR_POP,   CORR,       REGR_SLOPE, REGR_INTERCEPT,
+                               REGR_R2,  REGR_SXX,   REGR_SYY,    REGR_SXY};
 #define MOMENTS(name, what)                                                                                            \
   {                                                                                                                    \
     sizeof(trn_aggregate_function), "trn." name, moments_bind, moments_state_types, moments_create, moments_update,    \
@@ -245,5 +260,7 @@ const trn_aggregate_function fn__agg_moments[] = {
     MOMENTS("var_samp", VAR_SAMP),     MOMENTS("var_pop", VAR_POP),     MOMENTS("stddev_samp", STDDEV_SAMP),
     MOMENTS("stddev_pop", STDDEV_POP), MOMENTS("skewness", SKEWNESS),   MOMENTS("kurtosis", KURTOSIS),
     MOMENTS("covar_samp", COVAR_SAMP), MOMENTS("covar_pop", COVAR_POP), MOMENTS("corr", CORR),
+    MOMENTS("regr_slope", REGR_SLOPE), MOMENTS("regr_intercept", REGR_INTERCEPT), MOMENTS("regr_r2", REGR_R2),
+    MOMENTS("regr_sxx", REGR_SXX),     MOMENTS("regr_syy", REGR_SYY),             MOMENTS("regr_sxy", REGR_SXY),
 };
 const size_t fn__agg_moments_count = sizeof fn__agg_moments / sizeof fn__agg_moments[0];

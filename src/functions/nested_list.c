@@ -120,6 +120,7 @@ enum {
   SLICE,
   REVERSE,
   SORT,
+  SORT_LAST,
   MAXIMUM,
   MINIMUM
 };
@@ -191,7 +192,7 @@ static int order(const work *w, uint32_t i, uint32_t j) {
   return fn__encoded_compare(&w->element, &x, &y);
 }
 
-static bool sort(work *w, bool descending) {
+static bool sort(work *w, bool descending, bool nulls_last) {
   uint32_t n = w->a.count, *from = malloc(((size_t)n * 2 + 1) * sizeof *from), *all = from;
   if (!from) return false;
   uint32_t *to = from + n;
@@ -211,7 +212,9 @@ static bool sort(work *w, bool descending) {
     to = swap;
   }
   bool good = true;
-  for (uint32_t i = 0; i < n && good; i++) good = list_add(w, &w->a, from[i]);
+  uint32_t nulls = 0; /* they come first when ascending */
+  while (nulls_last && nulls < n && w->a.item[from[nulls]].null) nulls++;
+  for (uint32_t i = 0; i < n && good; i++) good = list_add(w, &w->a, from[(i + nulls) % n]);
   free(all);
   return good;
 }
@@ -253,7 +256,8 @@ static trn_status make_row(work *w, int64_t row, bool *good) {
   case REVERSE:
     for (uint32_t i = w->a.count; i > 0 && *good; i--) *good = list_add(w, &w->a, i - 1);
     break;
-  case SORT: *good = sort(w, call->count > 1 && !fn__get_bool(&call->columns[1], row)); break;
+  case SORT: *good = sort(w, call->count > 1 && !fn__get_bool(&call->columns[1], row), false); break;
+  case SORT_LAST: *good = sort(w, false, true); break;
   default: {
     int64_t best = extreme(w, op == MAXIMUM);
     w->null = best < 0;
@@ -321,7 +325,7 @@ static trn_status rearrange(fn_call *call) {
 
 static trn_status bind_list(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
   static const char *const LETTERS[] = {"L",  "LL", "LL",  "LL", "L*",  "L", "L*", "L*",
-                                        "*i", "L",  "Lii", "L",  "L|b", "L", "L"};
+                                        "*i", "L",  "Lii", "L",  "L|b", "L",  "L", "L"};
   int op = call->function->op;
   fn_type element, inner;
   bool good = fn__args_are(call, LETTERS[op]);
@@ -455,6 +459,7 @@ const fn_scalar fn__nested_list_table[] = {
     LIST("slice", FN_POSITION, SLICE),
     LIST("array_reverse", 0, REVERSE),
     LIST("sort_array", 0, SORT),
+    LIST("array_sort", 0, SORT_LAST),
     LIST("array_max", FN_NULLABLE, MAXIMUM),
     LIST("array_min", FN_NULLABLE, MINIMUM),
     {"trn.reverse", TRN_IMMUTABLE, FN_STRICT, REVERSE, bind_reverse, reverse},

@@ -182,7 +182,100 @@ static trn_status bind_map_from_arrays(fn_call *call, fn_type *out, struct Arrow
   return schema ? map_schema(call, schema) : TRN_OK;
 }
 
+/* ---- map_concat(maps...), map_from_entries(list of pairs) ---- */
+static trn_status put_entries(fn_call *call, const fn_column *lists, fn_bytes *encoded, key_set *set, int64_t row,
+                              fn_sink *sink) {
+  uint32_t total = 0, done = 0;
+  char present = 1;
+  for (size_t i = 0; i < call->count; i++) {
+    const int32_t *offsets = lists[i].offsets + row * lists[i].step;
+    if (offsets[1] - offsets[0] > INT32_MAX - (int32_t)total) return fn__raise_out_of_memory(&call->report);
+    total += (uint32_t)(offsets[1] - offsets[0]);
+  }
+  encoded->size = 0;
+  bool good = key_set_reset(set, total) && fn__bytes_append(encoded, &present, 1) &&
+              fn__bytes_append(encoded, &total, sizeof total);
+  for (size_t i = 0; i < call->count && good; i++) {
+    fn_column entries, keys, values;
+    const int32_t *offsets = lists[i].offsets + row * lists[i].step;
+    good = fn__column_child(&lists[i], 0, &entries) == TRN_OK && fn__column_child(&entries, 0, &keys) == TRN_OK &&
+           fn__column_child(&entries, 1, &values) == TRN_OK;
+    for (int32_t at = offsets[0]; at < offsets[1] && good; at++, done++) {
+      int64_t index = entries.offset + at;
+      if (fn__is_null(&entries, at)) { /* an entry that is null makes the whole map null */
+        fn__sink_put_null(sink);
+        return TRN_OK;
+      }
+      if (fn__is_null(&keys, index)) return fn__raise(&call->report, "NULL_MAP_KEY", NULL);
+      int added = key_set_add(set, &keys, index);
+      if (added == 0) return raise_duplicate(call, &keys, index);
+      good = added > 0 && fn__bytes_append(encoded, &present, 1) && fn__encode(&keys, index, false, encoded) &&
+             fn__encode(&values, index, false, encoded);
+    }
+  }
+  if (!good) return fn__raise_out_of_memory(&call->report);
+  const char *at = encoded->data;
+  fn__sink_put(sink, &at);
+  return TRN_OK;
+}
+
+static trn_status entries_schema(const fn_call *call, struct ArrowSchema *out) {
+  struct ArrowSchema fields[2], entries;
+  const struct ArrowSchema *pair = call->columns[0].type.schema->children[0];
+  bool nullable = false;
+  for (size_t i = 0; i < call->count; i++)
+    nullable |= (call->columns[i].type.schema->children[0]->children[1]->flags & ARROW_FLAG_NULLABLE) != 0;
+  trn_status status = fn__schema_copy(&fields[0], pair->children[0], "key", false);
+  if (status != TRN_OK) return status;
+  status = fn__schema_copy(&fields[1], pair->children[1], "value", nullable);
+  if (status != TRN_OK) {
+    fields[0].release(&fields[0]);
+    return status;
+  }
+  status = fn__schema_nest(&entries, "+s", "entries", false, fields, 2);
+  return status == TRN_OK ? fn__schema_nest(out, "+m", "", true, &entries, 1) : status;
+}
+
+static trn_status map_of_entries(fn_call *call) {
+  fn_sink sink;
+  fn_bytes encoded = {0};
+  key_set set = {0};
+  struct ArrowSchema schema;
+  trn_status status = entries_schema(call, &schema);
+  if (status != TRN_OK) return fn__raise_out_of_memory(&call->report);
+  if (!fn__sink_init(&sink, &schema)) status = fn__raise_out_of_memory(&call->report);
+  for (int64_t row = 0; row < call->rows && status == TRN_OK; row++)
+    if (fn__row_is_null(&call->out, row))
+      fn__sink_put_null(&sink);
+    else
+      status = put_entries(call, call->columns, &encoded, &set, row, &sink);
+  fn__bytes_clear(&encoded);
+  fn__bytes_clear(&set.bytes);
+  free(set.table);
+  status = give(call, &sink, status);
+  schema.release(&schema);
+  return status;
+}
+
+static trn_status bind_map_of_entries(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
+  bool maps = call->function->op;
+  *out = fn__type(FN_MAP);
+  if (call->count == 0 || (!maps && call->count != 1)) return fn__mismatch(call);
+  for (size_t i = 0; i < call->count; i++) {
+    const fn_type *type = &call->columns[i].type;
+    fn_type pair;
+    if (type->kind != (maps ? FN_MAP : FN_LIST) || !fn__type_read(type->schema->children[0], &pair) ||
+        pair.kind != FN_STRUCT || type->schema->children[0]->n_children != 2 ||
+        (maps && i > 0 && !fn__type_same(type, &call->columns[0].type)))
+      return fn__mismatch(call);
+  }
+  return schema ? entries_schema(call, schema) : TRN_OK;
+}
+
 const fn_scalar fn__nested_make_table[] = {
+    {"trn.map_concat", TRN_IMMUTABLE, FN_STRICT | FN_POSITION, 1, bind_map_of_entries, map_of_entries},
+    {"trn.map_from_entries", TRN_IMMUTABLE, FN_STRICT | FN_POSITION | FN_NULLABLE, 0, bind_map_of_entries,
+     map_of_entries},
     {"trn.array_concat", TRN_IMMUTABLE, FN_STRICT, 0, bind_array_concat, array_concat},
     {"trn.map_from_arrays", TRN_IMMUTABLE, FN_STRICT | FN_POSITION, 0, bind_map_from_arrays, map_from_arrays},
     {NULL},

@@ -237,8 +237,31 @@ static trn_status variable(spark_translator *t, const trn_type *type, bool nulla
   return TRN_OK;
 }
 
+/* Several parameters as the fields of one: `whole` is then the variable that the engine's lambda has. */
+static trn_status pack(spark_translator *t, const trn_expr **variables, size_t count, const trn_expr **whole,
+                       trn_error **error) {
+  trn_field *fields = TRN_NEW_N(t->arena, trn_field, count);
+  if (!fields) return trn__no_memory(error);
+  for (size_t i = 0; i < count; i++) {
+    const char *name = trn__arena_printf(t->arena, "%zu", i);
+    if (!name) return trn__no_memory(error);
+    fields[i] = (trn_field){.name = name, .type = variables[i]->type, .nullable = variables[i]->nullable};
+  }
+  const trn_type *type = trn__type_struct(t->arena, fields, count);
+  if (!type) return trn__no_memory(error);
+  trn_status status = variable(t, type, false, whole, error);
+  for (size_t i = 0; i < count && status == TRN_OK; i++) {
+    const trn_expr *args[2] = {*whole, trn__expr_string(t->arena, fields[i].name, strlen(fields[i].name))};
+    if (!args[1] || !(variables[i] = trn__expr_call(t->arena, TRN_HOME_NATIVE, "get_field", fields[i].type,
+                                                    fields[i].nullable, args, 2)))
+      status = trn__no_memory(error);
+  }
+  return status;
+}
+
 static trn_status lambda_body(spark_translator *t, const Spark__Connect__Expression__LambdaFunction *lambda,
-                              const trn_expr *const *variables, spark_value *out, trn_error **error) {
+                              const trn_expr *const *variables, const trn_expr *whole, spark_value *out,
+                              trn_error **error) {
   spark_state *state = spark__state(t);
   size_t count = lambda->n_arguments;
   const char **names = TRN_NEW_N(t->arena, const char *, count);
@@ -247,7 +270,7 @@ static trn_status lambda_body(spark_translator *t, const Spark__Connect__Express
   if (!names || !ids) return trn__no_memory(error);
   for (size_t i = 0; i < count; i++) {
     names[i] = lambda->arguments[i]->n_name_parts ? lambda->arguments[i]->name_parts[0] : "";
-    ids[i] = variables[i]->u.column;
+    ids[i] = whole ? whole->u.column : variables[i]->u.column;
   }
   spark_lambda frame = {.outer = state->lambda, .names = names, .variables = variables, .count = (uint32_t)count};
   spark_value body;
@@ -256,12 +279,14 @@ static trn_status lambda_body(spark_translator *t, const Spark__Connect__Express
   state->lambda = frame.outer;
   if (status != TRN_OK) return status;
   trn__strbuf_printf(&text, "lambdafunction(%s", body.name ? body.name : "");
-  for (size_t i = 0; i < count; i++) trn__strbuf_printf(&text, ", %s", names[i]);
+  for (size_t i = 0; i < count; i++) trn__strbuf_puts(&text, ", namedlambdavariable()");
   trn__strbuf_putc(&text, ')');
   trn_expr *expr = trn__expr_create(t->arena, TRN_EXPR_LAMBDA, body.expr->type, body.expr->nullable, &body.expr, 1);
-  *out = (spark_value){.name = spark__finish_text(t, &text), .has_aggregate = body.has_aggregate};
+  *out = (spark_value){.name = spark__finish_text(t, &text),
+                       .has_aggregate = body.has_aggregate,
+                       .lambda_count = (uint32_t)count};
   if (!expr || !out->name) return trn__no_memory(error);
-  expr->u.lambda.param_count = (uint32_t)count;
+  expr->u.lambda.param_count = whole ? 1 : (uint32_t)count;
   expr->u.lambda.params = ids;
   out->expr = expr;
   return TRN_OK;
@@ -297,7 +322,10 @@ static trn_status lambda_argument(spark_translator *t, const char *name, const s
     trn_status status = variable(t, type, nullable, &variables[i], error);
     if (status != TRN_OK) return status;
   }
-  return lambda_body(t, lambda, variables, out, error);
+  bool packs = lambda->n_arguments > 1 && letters[0] != 'a' && strcmp(letters, "ee") != 0;
+  const trn_expr *whole = NULL;
+  trn_status status = packs ? pack(t, variables, lambda->n_arguments, &whole, error) : TRN_OK;
+  return status == TRN_OK ? lambda_body(t, lambda, variables, whole, out, error) : status;
 }
 
 trn_status spark__lambda_arguments(spark_translator *t, const char *name, expression *const *arguments, size_t count,
@@ -325,7 +353,7 @@ trn_status spark__lambda_variable(spark_translator *t,
   for (const spark_lambda *frame = spark__state(t)->lambda; frame; frame = frame->outer)
     for (uint32_t i = 0; i < frame->count; i++) {
       if (!spark__name_equal(t, frame->names[i], node->name_parts[0])) continue;
-      *out = (spark_value){.expr = frame->variables[i], .name = node->name_parts[0]};
+      *out = (spark_value){.expr = frame->variables[i], .name = "namedlambdavariable()"};
       if (node->n_name_parts == 1) return TRN_OK;
       return spark__nested_fields(t, frame->variables[i], node->name_parts + 1, node->n_name_parts - 1, position,
                                   &out->expr, &out->name, error);

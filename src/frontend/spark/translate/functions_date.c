@@ -71,7 +71,12 @@ static trn_status date_field(spark_builder *b, const char *name, const trn_expr 
 static trn_status clock_field(spark_builder *b, const char *name, bool fraction, const trn_expr **out) {
   const trn_type *type = b->args[0]->type, *to = spark__is_timestamp(type) ? type : trn__type(TRN_TYPE_TIMESTAMP);
   if (type->id == TRN_TYPE_TIME) {
-    if (fraction && name[0] == 'S') return spark__not_supported(b, "fractions of a TIME");
+    if (fraction && name[0] == 'S') {
+      const trn_expr *since[2] = {b->args[0], trn__expr_int(b->t->arena, type, 0)};
+      const trn_expr *clock = spark__kernel(b->t, "trn.time_diff", trn__type(TRN_TYPE_INTERVAL_DAY_TIME), since, 2);
+      return spark__gives(
+          b, spark__kernel(b->t, "trn.interval_second", trn__type_decimal(b->t->arena, 8, 6), &clock, 1), out);
+    }
     const trn_expr *parts[2] = {b->args[0], trn__expr_string(b->t->arena, name, strlen(name))};
     trn_expr *part = spark__kernel(b->t, "trn.extract_time", trn__type(TRN_TYPE_INT32), parts, 2);
     if (part) part->nullable = true; /* hour(TIME ..) is shown as nullable */
@@ -111,6 +116,27 @@ static trn_status build_weekday(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__kernel(b->t, "trn.subtract_wrap", trn__type(TRN_TYPE_INT32), args, 2), out);
 }
 
+static trn_status interval_field(spark_builder *b, const char *name, const trn_expr **out) {
+  static const struct {
+    const char *name, *kernel;
+    uint8_t id;
+    bool months;
+  } parts[] = {{"YEAR", "trn.interval_year", TRN_TYPE_INT32, true},
+               {"MONTH", "trn.interval_month", TRN_TYPE_INT8, true},
+               {"DAY", "trn.interval_day", TRN_TYPE_INT32, false},
+               {"HOUR", "trn.interval_hour", TRN_TYPE_INT8, false},
+               {"MINUTE", "trn.interval_minute", TRN_TYPE_INT8, false},
+               {"SECOND", "trn.interval_second", TRN_TYPE_DECIMAL, false}};
+  bool months = b->args[0]->type->id == TRN_TYPE_INTERVAL_YEAR_MONTH;
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    if (strcmp(parts[i].name, name) != 0 || parts[i].months != months) continue;
+    const trn_type *type =
+        parts[i].id == TRN_TYPE_DECIMAL ? trn__type_decimal(b->t->arena, 8, 6) : trn__type(parts[i].id);
+    return spark__gives(b, spark__kernel(b->t, parts[i].kernel, type, b->args, 1), out);
+  }
+  return spark__not_supported(b, "this field of an interval");
+}
+
 /* extract(field FROM x), date_part('field', x). */
 static trn_status build_extract(spark_builder *b, const trn_expr **out) {
   const trn_expr *wanted = b->args[0];
@@ -131,9 +157,9 @@ static trn_status build_extract(spark_builder *b, const trn_expr **out) {
     return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_FIELD", b->call->position, "field",
                         shown, "expr", b->call->args[1].name, (char *)NULL);
   }
-  if (spark__is_interval(b->args[1]->type)) return spark__not_supported(b, "fields of intervals");
   b->args[0] = b->args[1];
   b->count = 1;
+  if (spark__is_interval(b->args[0]->type)) return interval_field(b, name, out);
   return any_field(b, name, true, out);
 }
 

@@ -25,7 +25,16 @@ static trn_status build_cast(spark_builder *b, const trn_expr **out) {
 
 /* decode(x, search1, result1, ..., [default]): a CASE in which nulls are equal. */
 static trn_status build_decode(spark_builder *b, const trn_expr **out) {
-  if (b->count == 2) return spark__not_supported(b, "character sets");
+  if (b->count == 2) {
+    const trn_type *bytes = spark__implicit_type(b->t, b->args[0]->type, 'b');
+    if (!bytes) return spark__unexpected_input(b, 0, "\"BINARY\"", b->args[0]->type);
+    trn_status bad = spark__coerce(b, 0, bytes);
+    if (!bad) bad = spark__coerce(b, 1, trn__type(TRN_TYPE_STRING));
+    if (bad) return bad;
+    trn_expr *text = spark__kernel_with(b, "trn.decode", trn__type(TRN_TYPE_STRING), b->args, 2, SPARK_POSITION);
+    if (text) text->nullable = true;
+    return spark__gives(b, text, out);
+  }
   size_t pairs = (b->count - 1) / 2, results = 0, at = 0;
   bool otherwise = b->count % 2 == 0;
   const trn_expr **values = TRN_NEW_N(b->t->arena, const trn_expr *, pairs + 1),
@@ -100,8 +109,28 @@ static trn_status build_timestamp_add(spark_builder *b, const trn_expr **out) {
 }
 
 static trn_status build_timestamp_diff(spark_builder *b, const trn_expr **out) {
-  (void)out;
-  return spark__not_supported(b, "units");
+  const trn_expr *unit = b->args[0];
+  bool known = false;
+  if (!spark__is_literal(unit) || !spark__is_string(unit->type))
+    return spark__not_supported(b, "a unit that is not a word");
+  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+    known = known || !strcasecmp(units[i].name, unit->u.literal.value.bytes.data);
+  if (!known) return spark__not_supported(b, unit->u.literal.value.bytes.data);
+  for (size_t i = 1; i < 3; i++) {
+    const trn_type *given = b->args[i]->type;
+    const trn_type *at = spark__implicit_type(b->t, given, given->id == TRN_TYPE_TIMESTAMP_NTZ ? 'T' : 't');
+    if (!at) return spark__unexpected_input(b, i, spark__letter_text('T'), given);
+    trn_status status = spark__coerce(b, i, at);
+    if (status) return status;
+  }
+  bool zone = b->args[1]->type->id == TRN_TYPE_TIMESTAMP && !spark__zone_is_utc(b->t->timezone);
+  if (zone && b->args[2]->type->id != TRN_TYPE_TIMESTAMP) {
+    trn_status status = spark__coerce(b, 2, b->args[1]->type);
+    if (status) return status;
+  }
+  return spark__gives(
+      b, spark__kernel_with(b, "trn.timestamp_units", trn__type(TRN_TYPE_INT64), b->args, 3, zone ? SPARK_ZONE : 0),
+      out);
 }
 
 /* ---- units of the epoch ---- */
@@ -109,6 +138,9 @@ static trn_status build_timestamp_diff(spark_builder *b, const trn_expr **out) {
 static trn_status build_from_epoch(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type, *wide = trn__type(TRN_TYPE_INT64);
   int64_t scale = b->function->run[0] == 's' ? 1000000 : b->function->run[0] == 'm' ? 1000 : 1;
+  if (scale == 1000000 && type->id == TRN_TYPE_DECIMAL && type->scale <= 6)
+    return spark__cast(b->t, b->args[0], trn__type(TRN_TYPE_TIMESTAMP), SPARK_CAST_ANSI, b->call->position, out,
+                       b->error);
   if (scale == 1000000 && trn__type_is_numeric(type) && !trn__type_is_integer(type))
     return spark__not_supported(b, "fractions");
   if (!trn__type_is_integer(type) && type->id != TRN_TYPE_NULL)

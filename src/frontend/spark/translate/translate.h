@@ -33,6 +33,10 @@ typedef struct spark_translator {
   /* Whether nobody wants the plan any more: asked while a query runs that the plan depends on. NULL: never */
   bool (*is_cancelled)(void *user);
   void *cancel_user;
+  /* What df.observe asks for is computed, when the plan is to run, and listed here, in the plan's memory. */
+  bool observes;
+  struct spark_observed *observed;
+  size_t observed_count;
 } spark_translator;
 
 /* An expression with what Spark's analyzer knows about it besides the resolved node. */
@@ -50,7 +54,20 @@ typedef struct spark_value {
   const char *const *aliases; /* several names, of a generator: explode(m) AS (k, v) */
   size_t alias_count;
   bool is_literal;      /* a literal as written, not what a cast of one was folded to: decimals take its digits */
+  uint32_t lambda_count; /* of a lambda: its parameters; more than one are the fields "0", "1", .. of one struct, but
+                            for accumulators and comparators */
 } spark_value;
+
+/* One df.observe's metrics. */
+typedef struct spark_observed {
+  Spark__Connect__ExecutePlanResponse__ObservedMetrics message;
+  struct spark_observed *next;
+} spark_observed;
+
+/* Runs the plan and waits: an IPC stream. *fits false: it is larger than bytes_max, and `out` is not whole. thread:
+ * worker */
+trn_status spark__collect_ipc(trn_session *session, trn_plan *plan, size_t bytes_max, trn_strbuf *out, bool *fits,
+                              trn_error **error);
 
 /* ---- call.c: functions by name ---- */
 typedef struct spark_call {

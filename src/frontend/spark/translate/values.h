@@ -72,6 +72,10 @@ extern const spark_function_table spark__functions_window;
 extern const spark_function_table spark__functions_more;
 extern const spark_function_table spark__functions_regex;
 extern const spark_function_table spark__functions_array;
+extern const spark_function_table spark__functions_lambda;
+extern const spark_function_table spark__functions_time;
+extern const spark_function_table spark__functions_text;
+extern const spark_function_table spark__functions_json;
 
 /* NULL: there is no such row. The name is compared without case. */
 const spark_function *spark__function_find(const char *name, size_t size);
