@@ -24,6 +24,7 @@
 #define TRN_ROUTES_MAX 10000u                /* methods in one table of routes */
 #define TRN_TRANSLATE_DEPTH_MAX 6000u        /* nesting of Spark relations and expressions while they are translated */
 #define TRN_TRANSLATE_RELATIONS_MAX 200000u  /* relations of one plan, views expanded */
+#define TRN_TRANSLATE_STEPS_MAX (2u << 20)   /* nodes of one plan, each as often as it is translated */
 #define TRN_VIEW_DEPTH_MAX 100u              /* views in views; Spark: spark.sql.view.maxNestedViewDepth */
 #define TRN_GROUPING_KEYS_MAX 64u            /* keys of ROLLUP, CUBE, GROUPING SETS: bits of a set */
 #define TRN_GROUPING_SETS_MAX 4096u          /* sets of one aggregation */
@@ -37,6 +38,7 @@
 #define TRN_INPROC_MESSAGE_BYTES_MAX (128u << 20) /* a request message without a network; as the bundled server */
 #define TRN_INPROC_SEND_HIGH_WATER (1u << 20)     /* unread response bytes of one call */
 #define TRN_SHOW_BYTES_MAX (256u << 20)     /* text of the rows that a show collects */
+#define TRN_CHECKPOINT_BYTES_MAX (256u << 20) /* rows that a checkpoint keeps; larger ones are computed again */
 #define TRN_PLAN_TREE_RELATIONS_MAX 20000u        /* of a plan whose shared parts are written out, as an engine does */
 #define TRN_PLAN_TREE_EXPRESSIONS_MAX (1u << 20)  /* likewise; without rows of literals */
 

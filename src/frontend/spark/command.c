@@ -139,6 +139,8 @@ static trn_status create_view(spark_rpc *rpc, const Spark__Connect__CreateDataFr
   if (count != 1)
     return spark__raise(error, TRN_INVALID_ARGUMENT, "TEMP_VIEW_NAME_TOO_MANY_NAME_PARTS", "actualName", view->name,
                         NULL, NULL, NULL, NULL);
+  status = spark__checkpoint_inline(rpc, &view->input->base, error);
+  if (status) return status;
   return spark__session_set_view(rpc->session, parts[0], view->is_global, view->input, view->replace, error);
 }
 
@@ -244,6 +246,10 @@ trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark_
   }
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_WRITE_OPERATION:
     return spark__write_run(rpc, execution, command->write_operation, error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_CHECKPOINT_COMMAND:
+    return spark__checkpoint_run(rpc, execution, command->checkpoint_command, error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_REMOVE_CACHED_REMOTE_RELATION_COMMAND:
+    return spark__checkpoint_drop(rpc, execution, command->remove_cached_remote_relation_command, error);
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_GET_RESOURCES_COMMAND: return get_resources(execution, error);
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_ML_COMMAND:
     /* Every client says this when it exits; there is no cache. */

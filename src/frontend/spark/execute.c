@@ -96,8 +96,9 @@ static bool is_unwanted(void *user) {
   return cancelled;
 }
 
-trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
-                                trn_error **error) {
+/* `observed`: what df.observe asks for is computed and listed there, in the plan's memory; NULL: it is not. */
+static trn_status plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
+                                spark_observed **observed, trn_error **error) {
   *out = NULL;
   rpc->phase = SPARK_PHASE_ANALYSIS;
   const Spark__Connect__SQL *sql = spark__sql_of(relation);
@@ -109,8 +110,40 @@ trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
   trn_status status = spark__translator_init(&translator, rpc->session->session, rpc->session->catalog, error);
   translator.is_cancelled = is_unwanted;
   translator.cancel_user = rpc;
+  translator.observes = observed != NULL;
   if (!status) status = spark__translate_relation(&translator, relation, out, error);
   if (status) rpc->phase = phase_of_failure(sql);
+  if (observed) *observed = status ? NULL : translator.observed;
+  return status;
+}
+
+trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
+                                trn_error **error) {
+  return plan_relation(rpc, relation, out, NULL, error);
+}
+
+static trn_status append_observed(spark_execution *execution, spark_observed *observed) {
+  trn_status status = TRN_OK;
+  for (; observed && !status; observed = observed->next) {
+    Spark__Connect__ExecutePlanResponse response = SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__INIT;
+    Spark__Connect__ExecutePlanResponse__ObservedMetrics *metrics = &observed->message;
+    response.n_observed_metrics = 1;
+    response.observed_metrics = &metrics;
+    status = spark__execution_append(execution, &response);
+  }
+  return status;
+}
+
+/* The plan of what runs now; its metrics go to the client. */
+static trn_status plan_to_run(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Relation *relation,
+                              trn_plan **out, trn_error **error) {
+  spark_observed *observed = NULL;
+  trn_status status = plan_relation(rpc, relation, out, &observed, error);
+  if (!status && append_observed(execution, observed)) {
+    trn_plan_unref(*out);
+    *out = NULL;
+    return trn__no_memory(error);
+  }
   return status;
 }
 
@@ -124,7 +157,7 @@ static trn_status run_catalog(spark_execution *execution, spark_rpc *rpc, const 
 static trn_status run_show(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Relation *input,
                            const spark_show *show, trn_error **error) {
   trn_plan *plan = NULL;
-  trn_status status = spark__plan_relation(rpc, input, &plan, error);
+  trn_status status = plan_to_run(execution, rpc, input, &plan, error);
   if (status) return status;
   rpc->phase = SPARK_PHASE_EXECUTION;
   return spark__execution_run_show(execution, plan, show, error);
@@ -147,7 +180,7 @@ static trn_status run_relation(spark_execution *execution, spark_rpc *rpc, const
   default: break;
   }
   trn_plan *plan = NULL;
-  trn_status status = spark__plan_relation(rpc, relation, &plan, error);
+  trn_status status = plan_to_run(execution, rpc, relation, &plan, error);
   if (status) return status;
   rpc->phase = SPARK_PHASE_EXECUTION;
   return spark__execution_run(execution, plan, error);

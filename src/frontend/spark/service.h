@@ -445,6 +445,15 @@ void spark__execution_settle(spark_execution *execution);
 /* True when it was running. Never blocks. */
 bool spark__execution_interrupt(spark_execution *execution);
 
+/* ---- checkpoint.c ---- */
+trn_status spark__checkpoint_run(spark_rpc *rpc, spark_execution *execution,
+                                 const Spark__Connect__CheckpointCommand *command, trn_error **error);
+/* A view outlives the checkpoints that it reads: their rows become part of it. Changes `message`, which is in rpc->arena.
+ */
+trn_status spark__checkpoint_inline(spark_rpc *rpc, ProtobufCMessage *message, trn_error **error);
+trn_status spark__checkpoint_drop(spark_rpc *rpc, spark_execution *execution,
+                                  const Spark__Connect__RemoveCachedRemoteRelationCommand *command, trn_error **error);
+
 /* ---- command.c ---- */
 trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Command *command,
                               trn_error **error);

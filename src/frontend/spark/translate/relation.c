@@ -465,6 +465,20 @@ const Spark__Connect__Relation *spark__reference_by_plan_id(spark_translator *t,
   return NULL;
 }
 
+/* What checkpoint.c keeps. */
+static trn_status cached_relation(spark_translator *t, const Spark__Connect__CachedRemoteRelation *node,
+                                  spark_relation *out, trn_error **error) {
+  Spark__Connect__Relation *relation = NULL;
+  const char *id = node->relation_id ? node->relation_id : "";
+  char *key = trn__arena_printf(t->arena, "\001checkpoint %s", id);
+  if (!key) return trn__no_memory(error);
+  trn_status status = t->catalog ? spark__catalog_view(t->catalog, t->arena, key, true, &relation, error) : TRN_OK;
+  if (status != TRN_OK) return status;
+  if (!relation)
+    return trn_error_set(error, TRN_NOT_FOUND, NULL, "No DataFrame with id %s is found in the session.", id);
+  return spark__relation(t, relation, out, error);
+}
+
 /* ---- the walk ---- */
 static trn_status order_by(spark_translator *t, const Spark__Connect__TrnOrderBy *node, spark_relation *out,
                            trn_error **error) {
@@ -609,8 +623,9 @@ static trn_status dispatch(spark_translator *t, const Spark__Connect__Relation *
   case SPARK__CONNECT__RELATION__REL_TYPE_WITH_WATERMARK: /* means nothing to what ends */
     return spark__relation(t, r->with_watermark->input, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_HINT: return spark__relation(t, r->hint->input, out, error);
-  case SPARK__CONNECT__RELATION__REL_TYPE_COLLECT_METRICS:
-    return spark__relation(t, r->collect_metrics->input, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_COLLECT_METRICS: return spark__relation_observe(t, r, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_CACHED_REMOTE_RELATION:
+    return cached_relation(t, r->cached_remote_relation, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_SHOW_STRING: return spark__relation(t, r->show_string->input, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_HTML_STRING: return spark__relation(t, r->html_string->input, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_WITH_RELATIONS:

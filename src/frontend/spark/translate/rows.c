@@ -227,6 +227,73 @@ trn_status spark__run_now(spark_translator *t, const spark_relation *relation, s
   return status;
 }
 
+/* ---- all rows as an IPC stream ---- */
+typedef struct ipc_pull {
+  pthread_mutex_t mu;
+  pthread_cond_t cond;
+  bool done;           /* guarded by mu, as the rest */
+  trn_status status;
+  trn_error *error;    /* owned */
+  trn_ipc_piece piece; /* owned */
+} ipc_pull;
+
+/* thread: any */
+static void ipc_pulled(void *user, trn_status status, const trn_error *error, trn_ipc_piece *piece) {
+  ipc_pull *p = user;
+  pthread_mutex_lock(&p->mu);
+  p->status = status;
+  if (status && error) p->error = trn_error_ref((trn_error *)error);
+  if (!status && piece) p->piece = *piece;
+  p->done = true;
+  pthread_cond_signal(&p->cond);
+  pthread_mutex_unlock(&p->mu);
+}
+
+static trn_status next_piece(trn_stream *stream, trn_strbuf *out, bool *more, trn_error **error) {
+  ipc_pull p = {.mu = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+  trn_status status = trn_stream_next_ipc(stream, 0, ipc_pulled, &p, error);
+  *more = false;
+  if (status == TRN_OK) {
+    pthread_mutex_lock(&p.mu);
+    while (!p.done) pthread_cond_wait(&p.cond, &p.mu);
+    pthread_mutex_unlock(&p.mu);
+    status = p.status;
+    if (status && error && p.error) *error = trn_error_ref(p.error);
+    *more = p.piece.release != NULL;
+    for (size_t i = 0; *more && i < p.piece.slice_count; i++)
+      trn__strbuf_add(out, p.piece.slices[i].data, p.piece.slices[i].size);
+    if (*more) p.piece.release(p.piece.owner);
+    trn_error_unref(p.error);
+  }
+  pthread_mutex_destroy(&p.mu);
+  pthread_cond_destroy(&p.cond);
+  return status;
+}
+
+trn_status spark__collect_ipc(trn_session *session, trn_plan *plan, size_t bytes_max, trn_strbuf *out, bool *fits,
+                              trn_error **error) {
+  const trn_execute_request request = {.struct_size = sizeof request, .plan = plan};
+  trn_operation *operation = NULL;
+  trn_stream *stream = NULL;
+  trn_slice schema = {0};
+  bool more = true;
+  *fits = true;
+  trn_status status = trn_backend_execute(session, &request, &operation, error);
+  if (status == TRN_OK) status = trn_operation_result_stream(operation, &stream, error);
+  if (status == TRN_OK) status = trn_stream_schema_ipc(stream, &schema, error);
+  if (status == TRN_OK) trn__strbuf_add(out, schema.data, schema.size);
+  if (schema.release) schema.release(schema.owner);
+  while (status == TRN_OK && more && *fits) {
+    status = next_piece(stream, out, &more, error);
+    *fits = out->size <= bytes_max;
+  }
+  trn__ipc_eos(out);
+  if (operation) trn_operation_cancel(operation);
+  trn_stream_unref(stream);
+  trn_operation_unref(operation);
+  return status == TRN_OK && out->failed ? trn__no_memory(error) : status;
+}
+
 trn_status spark__evaluate(spark_translator *t, const spark_value *value, const trn_expr **out, trn_error **error) {
   spark_relation one, shown;
   spark_rows rows = {0};

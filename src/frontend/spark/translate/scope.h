@@ -116,6 +116,7 @@ typedef struct spark_state {
   spark_lambda *lambda;
   uint64_t clock;
   uint32_t relations; /* translated so far */
+  uint32_t steps;     /* nodes entered so far: an operand of BETWEEN is translated twice, nested ones 2^n times */
   unsigned view_depth;
   bool has_generators;                   /* some call was one: where they may not stand is checked */
   bool foreign_positions;                /* positions refer to another text than t->sql: drop them */
@@ -370,6 +371,9 @@ trn_status spark__evaluate(spark_translator *t, const spark_value *value, const 
 /* VALUES of the rows. */
 trn_status spark__rows_relation(spark_translator *t, const spark_rows *rows, const trn_field *fields,
                                 spark_relation *out, trn_error **error);
+/* observe.c */
+trn_status spark__relation_observe(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                                   trn_error **error);
 /* recursive.c: whether the CTE names itself; its rows, when it does. `enough`: rows that are wanted at most, or < 0. */
 bool spark__is_recursive(spark_translator *t, const Spark__Connect__TrnCte *cte);
 trn_status spark__recursive_cte(spark_translator *t, const Spark__Connect__TrnCte *cte, int64_t enough,
