@@ -1,5 +1,6 @@
 /* The embedded backend: plans run in this process, on DataFusion behind libtrunnion_engine.so. */
 #include "engine/engine.h"
+#include "optimize/optimize.h"
 #include <trunnion/backend.h>
 
 typedef struct embedded {
@@ -284,7 +285,8 @@ static trn_status lower(embedded *b, trn_engine_session *session, const trn_plan
   const trn_rel *root = NULL;
   uint32_t next = plan->next_column;
   trn_arena *arena = trn__arena_create(0);
-  trn_status status = arena ? trn__decorrelate(arena, plan->root, &next, &root, error) : trn__no_memory(error);
+  trn_status status = arena ? trn__plan_check_size(plan->root, error) : trn__no_memory(error);
+  if (!status) status = trn__decorrelate(arena, plan->root, &next, &root, error);
   if (!status) status = trn__lower(root, &lowered, error);
   if (!status && !(sources = calloc(lowered.sources.count + 1, sizeof *sources))) status = trn__no_memory(error);
   for (size_t i = 0; !status && i < lowered.sources.count; i++)

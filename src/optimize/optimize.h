@@ -3,6 +3,10 @@
 #define TRN_OPTIMIZE_OPTIMIZE_H
 #include "plan/plan.h"
 
+/* RESOURCE_EXHAUSTED when the plan is too large for an engine whose plans are trees (TRN_PLAN_TREE_*_MAX). To be asked
+ * before any walk that follows shared parts as often as they are used. */
+trn_status trn__plan_check_size(const trn_rel *root, trn_error **error);
+
 /* trn__decorrelate is declared in plan/plan.h. */
 bool trn__columns_have(const trn_rel *rel, uint32_t id);
 

@@ -39,6 +39,11 @@ trn_status spark__enter(spark_translator *t, trn_error **error) {
   if (t->depth >= TRN_TRANSLATE_DEPTH_MAX)
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
                          "The plan is nested deeper than TRN_TRANSLATE_DEPTH_MAX (%u).", TRN_TRANSLATE_DEPTH_MAX);
+  if (spark__state(t)->steps >= TRN_TRANSLATE_STEPS_MAX)
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
+                         "The plan takes more than TRN_TRANSLATE_STEPS_MAX (%u) steps: parts are used too often.",
+                         TRN_TRANSLATE_STEPS_MAX);
+  spark__state(t)->steps++;
   t->depth++;
   return TRN_OK;
 }
