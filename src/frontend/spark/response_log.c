@@ -446,23 +446,39 @@ void spark__execution_writable(spark_execution *execution) {
   spark__execution_pump(execution);
 }
 
+/* Ends a call that does not read, or does so no longer. */
+static void refuse(spark_rpc *rpc, trn_status status, const char *condition, const char *id, const char *index) {
+  trn_error *error = NULL;
+  spark__raise(&error, status, condition, id ? "responseId" : NULL, id, index ? "index" : NULL, index, NULL, NULL);
+  spark_failure *failure = spark__failure_create(status, error, SPARK_PHASE_PROTOCOL, NULL, false);
+  spark__call_fail(rpc->call, failure);
+  spark__failure_unref(failure);
+  trn_error_unref(error);
+}
+
 void spark__execution_attach(spark_execution *execution, spark_rpc *rpc, uint64_t after) {
   atomic_store(&rpc->execution, spark__execution_ref(execution));
   pthread_mutex_lock(&execution->mutex);
-  spark_rpc *old = execution->consumer;
-  execution->consumer = spark__rpc_ref(rpc);
-  seek(execution, after);
-  execution->is_full = false;
-  execution->sent_bytes = 0;
-  execution->attached_ns = execution->sent_ns = trn__now_ns();
+  /* The call that read before may have gone on since the cursor was found, and what it got been dropped: a gap in the
+   * rows must not go unnoticed. */
+  bool is_gone = after < execution->dropped;
+  spark_rpc *old = is_gone ? NULL : execution->consumer;
+  if (!is_gone) {
+    execution->consumer = spark__rpc_ref(rpc);
+    seek(execution, after);
+    execution->is_full = false;
+    execution->sent_bytes = 0;
+    execution->attached_ns = execution->sent_ns = trn__now_ns();
+  }
   pthread_mutex_unlock(&execution->mutex);
+  if (is_gone) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)after + 1);
+    refuse(rpc, TRN_OUT_OF_RANGE, "INVALID_CURSOR.POSITION_NOT_AVAILABLE", "", digits);
+    return;
+  }
   if (old) {
-    trn_error *error = NULL;
-    spark__raise(&error, TRN_ABORTED, "INVALID_CURSOR.DISCONNECTED", NULL, NULL, NULL, NULL, NULL, NULL);
-    spark_failure *failure = spark__failure_create(TRN_ABORTED, error, SPARK_PHASE_PROTOCOL, NULL, false);
-    spark__call_fail(old->call, failure);
-    spark__failure_unref(failure);
-    trn_error_unref(error);
+    refuse(old, TRN_ABORTED, "INVALID_CURSOR.DISCONNECTED", NULL, NULL);
     spark__rpc_unref(old);
   }
   /* The call may have ended before it was stored. */
