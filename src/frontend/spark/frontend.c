@@ -292,8 +292,9 @@ static void service_destroy(void *argument) {
   pthread_mutex_lock(&service->mutex);
   while (service->running) pthread_cond_wait(&service->quiet, &service->mutex);
   pthread_mutex_unlock(&service->mutex);
-  trn__pool_destroy(service->control);
+  /* Work starts timers without having entered: its pool goes first. What control gives to work has entered. */
   trn__pool_destroy(service->pool);
+  trn__pool_destroy(service->control);
   spark__service_unref(service);
 }
 
