@@ -564,14 +564,14 @@ static void a_command_that_is_not_served_is_refused_by_name(void **state) {
   test_plan p;
   spark__connect__plan__init(&p.plan);
   spark__connect__command__init(&p.command);
-  Spark__Connect__WriteOperation write = SPARK__CONNECT__WRITE_OPERATION__INIT;
-  p.command.command_type_case = SPARK__CONNECT__COMMAND__COMMAND_TYPE_WRITE_OPERATION;
-  p.command.write_operation = &write;
+  Spark__Connect__MergeIntoTableCommand merge = SPARK__CONNECT__MERGE_INTO_TABLE_COMMAND__INIT;
+  p.command.command_type_case = SPARK__CONNECT__COMMAND__COMMAND_TYPE_MERGE_INTO_TABLE_COMMAND;
+  p.command.merge_into_table_command = &merge;
   p.plan.op_type_case = SPARK__CONNECT__PLAN__OP_TYPE_COMMAND;
   p.plan.command = &p.command;
   responses r = client_execute(*state, &p.plan, (execute_options){.reattachable = true});
   assert_int_equal(r.reply.status, TRN_INTERNAL); /* never UNAVAILABLE: clients would try for ten minutes */
-  assert_non_null(strstr(r.reply.message, "spark.connect.Command is not supported: write_operation(2)"));
+  assert_non_null(strstr(r.reply.message, "spark.connect.Command is not supported: merge_into_table_command(16)"));
   responses_finish(&r);
 }
 
