@@ -15,6 +15,7 @@ typedef enum guess { GUESS_NULL = 0, GUESS_INT, GUESS_LONG, GUESS_DECIMAL, GUESS
 typedef struct walk {
   spark_translator *t;
   const char *names[LEVELS_MAX];
+  const char *keys[LEVELS_MAX]; /* as the directories have them */
   guess guesses[LEVELS_MAX];
   int digits[LEVELS_MAX];
   uint32_t count; /* levels found so far */
@@ -127,9 +128,11 @@ static trn_status entry(walk *w, char *path, size_t size, const char *name, uint
   if (!column || !value) return trn__no_memory(w->error);
   if (level == w->count) {
     w->names[level] = column;
+    w->keys[level] = trn__arena_str(w->t->arena, name, (size_t)(equals - name));
+    if (!w->keys[level]) return trn__no_memory(w->error);
     w->count++;
   }
-  if (!spark__name_equal(w->t, w->names[level], column)) return conflict(w, level, column);
+  if (strcmp(w->names[level], column) != 0) return conflict(w, level, column);
   add_value(w, level, value);
   return directory(w, path, size + 1 + length, level + 1);
 }
@@ -172,10 +175,12 @@ trn_status spark__partitions(spark_translator *t, const char *const *paths, size
     status = directory(w, path, size, 0);
   }
   out->names = TRN_NEW_N(t->arena, const char *, w->count);
+  out->keys = TRN_NEW_N(t->arena, const char *, w->count);
   out->types = TRN_NEW_N(t->arena, const trn_type *, w->count);
-  if (!status && (!out->names || !out->types)) status = trn__no_memory(error);
+  if (!status && (!out->names || !out->keys || !out->types)) status = trn__no_memory(error);
   for (uint32_t i = 0; i < w->count && !status; i++) {
     out->names[i] = w->names[i];
+    out->keys[i] = w->keys[i];
     out->types[i] = guessed_type(w, i);
     if (!out->types[i]) status = trn__no_memory(error);
   }

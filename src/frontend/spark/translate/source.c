@@ -241,7 +241,7 @@ static trn_status find_partitions(spark_translator *t, file_read *read, trn_erro
   read->options.items = options;
   if (found->first_file && strcmp(read->format, "parquet") != 0) compression_option(found->first_file, &read->options);
   for (uint32_t i = 0; i < found->count; i++)
-    options[read->options.count++] = (trn_kv){"partition_column", found->names[i]};
+    options[read->options.count++] = (trn_kv){"partition_column", found->keys[i]};
   if (!found->count || !read->schema) return TRN_OK;
   trn_field *fields = TRN_NEW_N(t->arena, trn_field, read->schema->field_count);
   uint32_t count = 0;
@@ -291,6 +291,7 @@ static trn_status partition_values(spark_translator *t, const file_read *read, s
   for (uint32_t i = 0; i < found->count && status == TRN_OK; i++) {
     spark_value *value = &values[count - found->count + i];
     status = partition_value(t, value->expr, found->types[i], &value->expr, error);
+    value->name = found->names[i];
     value->is_attribute = false;
     value->is_alias = true;
   }

@@ -277,7 +277,61 @@ static trn_status written(writing *w, size_t column, const trn_expr **out) {
   return may_be_special(w->spec, w->values[column].expr->type) ? csv_field(w, *out, out) : TRN_OK;
 }
 
+/* ---- JSON: lines of text that a function makes, so that numbers, times and bytes are as Spark has them ---- */
+
+static bool makes_lines(const writing *w) {
+  return strcmp(w->spec->format, "json") == 0 && spark__function_is_served("to_json");
+}
+
+static trn_status json_line(writing *w, const trn_expr **out) {
+  spark_value *fields = TRN_NEW_N(w->t->arena, spark_value, 2 * w->count), row;
+  size_t count = 0;
+  trn_status status = fields ? TRN_OK : trn__no_memory(w->error);
+  for (size_t i = 0; i < w->count && !status; i++) {
+    const spark_value *value = &w->values[i];
+    if (is_partition(w, i)) continue;
+    spark_value *name = &fields[count++], *field = &fields[count++];
+    *name = (spark_value){.name = value->name, .is_foldable = true, .is_literal = true, .expr = text(w, value->name)};
+    *field = *value;
+    if (!name->expr) return trn__no_memory(w->error);
+    const char *form = value->expr->type->id == TRN_TYPE_DATE        ? w->spec->date_format
+                       : value->expr->type->id == TRN_TYPE_TIMESTAMP ? w->spec->timestamp_format
+                                                                     : NULL;
+    if (form) status = formatted(w, value, form, &field->expr);
+  }
+  if (!status) status = spark__call_by_name(w->t, "named_struct", fields, count, NOWHERE, &row, w->error);
+  if (!status) status = spark__call_by_name(w->t, "to_json", &row, 1, NOWHERE, &row, w->error);
+  if (!status) *out = row.expr;
+  return status;
+}
+
+/* The one column of lines, then the partition columns; they become what is written. */
+static trn_status project_lines(writing *w, const trn_rel *input, const trn_rel **out) {
+  size_t count = 1 + w->spec->partition_count;
+  const trn_expr **exprs = TRN_NEW_N(w->t->arena, const trn_expr *, count);
+  trn_column *columns = TRN_NEW_N(w->t->arena, trn_column, count);
+  spark_value *values = TRN_NEW_N(w->t->arena, spark_value, count);
+  if (!exprs || !columns || !values) return trn__no_memory(w->error);
+  trn_status status = json_line(w, &exprs[0]);
+  values[0].name = "value";
+  for (size_t i = 1; i < count && !status; i++) {
+    values[i] = w->values[w->places[i - 1]];
+    exprs[i] = values[i].expr;
+    status = partition_text(w, &exprs[i]);
+  }
+  if (status) return status;
+  for (size_t i = 0; i < count; i++) {
+    if (i) w->places[i - 1] = (uint32_t)i;
+    columns[i] = (trn_column){.id = w->t->next_column++, .type = exprs[i]->type, .nullable = exprs[i]->nullable};
+  }
+  w->values = values;
+  w->count = count;
+  *out = trn__rel_project(w->t->arena, input, exprs, columns, count);
+  return *out ? TRN_OK : trn__no_memory(w->error);
+}
+
 static trn_status project(writing *w, const trn_rel *input, const trn_rel **out) {
+  if (makes_lines(w)) return project_lines(w, input, out);
   const trn_expr **exprs = TRN_NEW_N(w->t->arena, const trn_expr *, w->count);
   trn_column *columns = TRN_NEW_N(w->t->arena, trn_column, w->count);
   if (!exprs || !columns) return trn__no_memory(w->error);
@@ -297,7 +351,8 @@ static trn_status root(writing *w, const trn_rel *input, const trn_rel **out) {
   trn_arena *arena = w->t->arena;
   const trn_column count = {.id = w->t->next_column++, .type = trn__type(TRN_TYPE_INT64)};
   const char **names = TRN_NEW_N(arena, const char *, w->count);
-  trn_kv *options = TRN_NEW_N(arena, trn_kv, w->spec->option_count);
+  bool lines = makes_lines(w); /* CSV of one column without quotes */
+  trn_kv *options = TRN_NEW_N(arena, trn_kv, w->spec->option_count + 2);
   trn_rel *rel = trn__rel_create(arena, TRN_REL_WRITE, &input, 1, NULL, 0, &count, 1);
   if (!names || !options || !rel) return trn__no_memory(w->error);
   bool csv = strcmp(w->spec->format, "csv") == 0;
@@ -310,10 +365,15 @@ static trn_status root(writing *w, const trn_rel *input, const trn_rel **out) {
     options[i].value = trn__arena_strdup(arena, w->spec->options[i].value);
     if (!options[i].key || !options[i].value) return trn__no_memory(w->error);
   }
-  rel->u.write.format = trn__arena_strdup(arena, w->spec->format);
+  size_t option_count = w->spec->option_count;
+  if (lines) {
+    options[option_count++] = (trn_kv){"has_header", "false"};
+    options[option_count++] = (trn_kv){"quote_style", "Never"};
+  }
+  rel->u.write.format = lines ? "csv" : trn__arena_strdup(arena, w->spec->format);
   rel->u.write.directory = trn__arena_strdup(arena, w->spec->directory);
   rel->u.write.options = options;
-  rel->u.write.option_count = (uint32_t)w->spec->option_count;
+  rel->u.write.option_count = (uint32_t)option_count;
   rel->u.write.names = names;
   rel->u.write.partition_by = w->places;
   rel->u.write.partition_count = (uint32_t)w->spec->partition_count;

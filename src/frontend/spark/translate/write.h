@@ -30,6 +30,7 @@ trn_status spark__translate_write(spark_translator *t, const Spark__Connect__Rel
 /* Levels of directories name=value below some paths. */
 typedef struct spark_partitions {
   const char **names;
+  const char **keys; /* the names as directories have them, with %XX */
   const trn_type **types; /* as Spark infers them from the values */
   uint32_t count;
   const char *first_file; /* the name of a data file that was seen, or NULL */
