@@ -20,7 +20,7 @@ typedef enum shape {
   REGR_R2,
   REGR_SXX,
   REGR_SYY,
-  REGR_SXY /* (y, x): the first argument is the dependent one */
+  REGR_SXY /* (x, y): y depends on x */
 } shape;
 
 #define SLOTS_MAX 6
@@ -182,16 +182,16 @@ static bool result_of(shape what, const double *s, double *out) {
   case KURTOSIS: *out = n * s[4] / (s[2] * s[2]) - 3.0; return s[2] != 0;
   case COVAR_SAMP: *out = s[3] / (n - 1); return n != 1;
   case COVAR_POP: *out = s[3] / n; return true;
-  case REGR_SXX: *out = s[5]; return true;
-  case REGR_SYY: *out = s[4]; return true;
+  case REGR_SXX: *out = s[4]; return true;
+  case REGR_SYY: *out = s[5]; return true;
   case REGR_SXY: *out = s[3]; return true;
-  case REGR_SLOPE: *out = s[3] / s[5]; return s[5] != 0;
-  case REGR_INTERCEPT: *out = s[1] - s[3] / s[5] * s[2]; return s[5] != 0;
+  case REGR_SLOPE: *out = s[3] / s[4]; return s[4] != 0;
+  case REGR_INTERCEPT: *out = s[2] - s[3] / s[4] * s[1]; return s[4] != 0;
   default: *out = s[3] / sqrt(s[4] * s[5]);
   }
   if (what == CORR) return n != 1 && s[4] * s[5] != 0;
-  *out = s[4] == 0 ? 1 : *out * *out;
-  return s[5] != 0;
+  *out = s[5] == 0 ? 1 : *out * *out;
+  return s[4] != 0;
 }
 
 static trn_status moments_evaluate(void *self, size_t emit, struct ArrowArray *out, trn_function_error *error) {

@@ -11,7 +11,7 @@
 
 /* ---- paths: $.name, ['name'], [1], [*], .* ---- */
 typedef struct step {
-  enum { STEP_NAME, STEP_INDEX, STEP_EACH, STEP_ANY } kind; /* ANY: every member */
+  enum { STEP_NAME, STEP_INDEX, STEP_EACH, STEP_ANY } kind; /* ANY: .*, which Spark reads and never finds */
   fn_text name;
   int64_t index;
 } step;
@@ -125,9 +125,8 @@ static bool member(writer *w, const fn_json_node *node, style how, const step *p
   for (uint32_t child = node->child; child; child = w->json->node[child].next) {
     const fn_json_node *value = &w->json->node[child];
     fn_text key = fn__json_key(w->json, value);
-    if (path->kind == STEP_NAME &&
-        (key.size != path->name.size || memcmp(key.data, path->name.data, key.size) != 0 ||
-         value->kind == FN_JSON_NULL))
+    if (key.size != path->name.size || memcmp(key.data, path->name.data, key.size) != 0 ||
+        value->kind == FN_JSON_NULL)
       continue;
     if (evaluate(w, child, how, path + 1, count - 1)) return true;
   }
@@ -160,8 +159,7 @@ static bool evaluate(writer *w, uint32_t index, style how, const step *path, int
     w->good = w->good && fn__json_put(&w->out, w->json, index);
     return true;
   }
-  bool names = path->kind == STEP_NAME || path->kind == STEP_ANY;
-  if (node->kind == FN_JSON_OBJECT && names) return member(w, node, how, path, count);
+  if (node->kind == FN_JSON_OBJECT && path->kind == STEP_NAME) return member(w, node, how, path, count);
   if (node->kind == FN_JSON_ARRAY && path->kind == STEP_EACH) return each(w, node, how, path + 1, count - 1);
   if (node->kind == FN_JSON_ARRAY && path->kind == STEP_INDEX) return element(w, node, how, path, count);
   return false;

@@ -44,10 +44,10 @@ static bool read_float(reader *r, const fn_type *type, const fn_json_node *node,
   fn_text text = fn__json_string(&r->json, node);
   double value = NAN;
   if (node->kind == FN_JSON_STRING) {
-    bool infinite = fn__text_equal(text, "Infinity") || fn__text_equal(text, "+Infinity") ||
-                    fn__text_equal(text, "INF") || fn__text_equal(text, "+INF");
-    bool negative = fn__text_equal(text, "-Infinity") || fn__text_equal(text, "-INF");
-    *fits = infinite || negative || fn__text_equal(text, "NaN");
+    bool infinite = fn__text_equal(text, "infinity") || fn__text_equal(text, "+infinity") ||
+                    fn__text_equal(text, "inf") || fn__text_equal(text, "+inf");
+    bool negative = fn__text_equal(text, "-infinity") || fn__text_equal(text, "-inf");
+    *fits = infinite || negative || fn__text_equal(text, "nan");
     if (infinite || negative) value = infinite ? INFINITY : -INFINITY;
   } else {
     *fits = (node->kind == FN_JSON_INTEGER || node->kind == FN_JSON_FLOAT) && fn__double_parse(text, &value);
@@ -119,7 +119,13 @@ static bool read_scalar(reader *r, const fn_type *type, uint32_t index, bool *fi
 }
 
 /* ---- containers ---- */
-static bool read_value(reader *r, const struct ArrowSchema *schema, uint32_t index, int depth);
+/* False: no memory. A value that does not fit leaves nothing behind. */
+static bool read_value(reader *r, const struct ArrowSchema *schema, uint32_t index, int depth, bool *fits);
+
+static bool read_or_null(reader *r, const struct ArrowSchema *schema, uint32_t index, int depth) {
+  bool fits;
+  return read_value(r, schema, index, depth, &fits) && (fits || put(r, &ABSENT, 1));
+}
 
 static bool read_struct(reader *r, const struct ArrowSchema *schema, uint32_t index, int depth) {
   bool good = put(r, &PRESENT, 1);
@@ -131,38 +137,37 @@ static bool read_struct(reader *r, const struct ArrowSchema *schema, uint32_t in
       fn_text key = fn__json_key(&r->json, &r->json.node[at]);
       if (key.size == size && memcmp(key.data, name, size) == 0) found = at;
     }
-    good = found ? read_value(r, schema->children[i], found, depth) : put(r, &ABSENT, 1);
+    good = found ? read_or_null(r, schema->children[i], found, depth) : put(r, &ABSENT, 1);
   }
   return good;
 }
 
-static bool read_list(reader *r, const struct ArrowSchema *schema, uint32_t index, bool map, int depth) {
+/* One element that does not fit makes the whole list not fit. */
+static bool read_list(reader *r, const struct ArrowSchema *schema, uint32_t index, bool map, int depth, bool *fits) {
   const fn_json_node *node = &r->json.node[index];
+  size_t start = r->out.size;
   bool good = put_present(r, &node->count, sizeof node->count);
   const struct ArrowSchema *child = schema->children[0];
-  for (uint32_t at = node->child; at && good; at = r->json.node[at].next) {
+  for (uint32_t at = node->child; at && good && *fits; at = r->json.node[at].next) {
     fn_text key = fn__json_key(&r->json, &r->json.node[at]);
     if (map) good = put(r, &PRESENT, 1) && put_text(r, key.data, key.size);
-    good = good && read_value(r, map ? child->children[1] : child, at, depth);
+    good = good && read_value(r, map ? child->children[1] : child, at, depth, fits);
   }
+  if (!*fits) r->out.size = start;
   return good;
 }
 
-static bool read_value(reader *r, const struct ArrowSchema *schema, uint32_t index, int depth) {
+static bool read_value(reader *r, const struct ArrowSchema *schema, uint32_t index, int depth, bool *fits) {
   fn_type type;
+  *fits = true;
   if (depth > FN_NESTING_MAX || !fn__type_read(schema, &type)) return false;
-  const fn_json_node *node = &r->json.node[index];
-  bool fits = true;
-  if (node->kind == FN_JSON_NULL) return put(r, &ABSENT, 1);
-  switch (type.kind) {
-  case FN_STRUCT:
-    return node->kind == FN_JSON_OBJECT ? read_struct(r, schema, index, depth + 1) : put(r, &ABSENT, 1);
-  case FN_LIST:
-    return node->kind == FN_JSON_ARRAY ? read_list(r, schema, index, false, depth + 1) : put(r, &ABSENT, 1);
-  case FN_MAP:
-    return node->kind == FN_JSON_OBJECT ? read_list(r, schema, index, true, depth + 1) : put(r, &ABSENT, 1);
-  default: return read_scalar(r, &type, index, &fits) && (fits || put(r, &ABSENT, 1));
-  }
+  uint8_t kind = r->json.node[index].kind;
+  if (kind == FN_JSON_NULL) return put(r, &ABSENT, 1);
+  if (type.kind < FN_LIST) return read_scalar(r, &type, index, fits);
+  *fits = kind == (type.kind == FN_LIST ? FN_JSON_ARRAY : FN_JSON_OBJECT);
+  if (!*fits) return true;
+  if (type.kind == FN_STRUCT) return read_struct(r, schema, index, depth + 1);
+  return read_list(r, schema, index, type.kind == FN_MAP, depth + 1, fits);
 }
 
 /* One object where an array of structs is wanted is an array of it. */
@@ -178,7 +183,7 @@ static bool read_root(reader *r, const struct ArrowSchema *schema, const fn_type
     uint32_t one = 1;
     return put_present(r, &one, sizeof one) && read_struct(r, schema->children[0], 1, 1);
   }
-  return read_value(r, schema, 1, 0);
+  return read_or_null(r, schema, 1, 0);
 }
 
 static trn_status from_json(fn_call *call) {

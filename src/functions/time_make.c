@@ -136,9 +136,9 @@ static trn_status bind_make(fn_call *call, fn_type *out, struct ArrowSchema *sch
 static const struct {
   const char *name;
   int64_t size; /* months when negative, else microseconds */
-} UNITS[] = {{"MICROSECOND", 1},     {"MILLISECOND", 1000}, {"SECOND", FN_SECOND}, {"MINUTE", FN_MINUTE},
-             {"HOUR", FN_HOUR},      {"DAY", FN_DAY},       {"WEEK", 7 * FN_DAY},  {"MONTH", -1},
-             {"QUARTER", -3},        {"YEAR", -12},         {"DAYOFYEAR", FN_DAY}};
+} UNITS[] = {{"microsecond", 1},     {"millisecond", 1000}, {"second", FN_SECOND}, {"minute", FN_MINUTE},
+             {"hour", FN_HOUR},      {"day", FN_DAY},       {"week", 7 * FN_DAY},  {"month", -1},
+             {"quarter", -3},        {"year", -12},         {"dayofyear", FN_DAY}};
 
 static int64_t unit_size(fn_text name) {
   for (size_t i = 0; i < sizeof UNITS / sizeof UNITS[0]; i++)

@@ -230,6 +230,8 @@ static const trn_field *parameter_field(const spark_value *args, size_t count, c
 
 static trn_status variable(spark_translator *t, const trn_type *type, bool nullable, const trn_expr **out,
                            trn_error **error) {
+  /* The engine's variables and what is inside of them may be null: lists are cast to that (functions_lambda.c). */
+  if (!(type = spark__all_nullable(t, type, 0))) return trn__no_memory(error);
   trn_expr *expr = trn__expr_create(t->arena, TRN_EXPR_LAMBDA_VARIABLE, type, nullable, NULL, 0);
   if (!expr) return trn__no_memory(error);
   expr->u.column = t->next_column++;

@@ -185,6 +185,12 @@ static trn_status build_regression(spark_builder *b, const trn_expr **out) {
       b, arg ? spark__aggregate(b, which == 'c' ? "@count" : "@avg", type, which != 'c', &arg, 1) : NULL, out);
 }
 
+/* regr_slope and kin (y, x): the kernels take x first, as Spark's co-moments do. */
+static trn_status build_moments(spark_builder *b, const trn_expr **out) {
+  const trn_expr *args[2] = {b->args[1], b->args[0]};
+  return spark__gives(b, spark__aggregate(b, b->function->run, trn__type(TRN_TYPE_FLOAT64), true, args, 2), out);
+}
+
 #define AGGREGATE SPARK_FUNCTION_AGGREGATE
 static const spark_function rows[] = {
     {"count", "a|a+", NULL, NULL, build_count, NULL, SPARK_NEVER_NULL, AGGREGATE},
@@ -228,12 +234,12 @@ static const spark_function rows[] = {
     {"regr_count", "dd", NULL, "c", build_regression, NULL, 0, AGGREGATE},
     {"regr_avgx", "dd", NULL, "x", build_regression, NULL, 0, AGGREGATE},
     {"regr_avgy", "dd", NULL, "y", build_regression, NULL, 0, AGGREGATE},
-    {"regr_slope", "dd", "d", "trn.regr_slope", NULL, NULL, 0, AGGREGATE},
-    {"regr_intercept", "dd", "d", "trn.regr_intercept", NULL, NULL, 0, AGGREGATE},
-    {"regr_r2", "dd", "d", "trn.regr_r2", NULL, NULL, 0, AGGREGATE},
-    {"regr_sxx", "dd", "d", "trn.regr_sxx", NULL, NULL, 0, AGGREGATE},
-    {"regr_syy", "dd", "d", "trn.regr_syy", NULL, NULL, 0, AGGREGATE},
-    {"regr_sxy", "dd", "d", "trn.regr_sxy", NULL, NULL, 0, AGGREGATE},
+    {"regr_slope", "dd", NULL, "trn.regr_slope", build_moments, NULL, 0, AGGREGATE},
+    {"regr_intercept", "dd", NULL, "trn.regr_intercept", build_moments, NULL, 0, AGGREGATE},
+    {"regr_r2", "dd", NULL, "trn.regr_r2", build_moments, NULL, 0, AGGREGATE},
+    {"regr_sxx", "dd", NULL, "trn.regr_sxx", build_moments, NULL, 0, AGGREGATE},
+    {"regr_syy", "dd", NULL, "trn.regr_syy", build_moments, NULL, 0, AGGREGATE},
+    {"regr_sxy", "dd", NULL, "trn.regr_sxy", build_moments, NULL, 0, AGGREGATE},
     {"collect_list", "a", NULL, "trn.collect_list", build_collect, NULL, SPARK_NEVER_NULL, AGGREGATE},
     {"array_agg", "a", NULL, "trn.collect_list", build_collect, "=collect_list", SPARK_NEVER_NULL, AGGREGATE},
     {"collect_set", "a", NULL, "trn.collect_set", build_collect, NULL, SPARK_NEVER_NULL, AGGREGATE},

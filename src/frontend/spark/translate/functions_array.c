@@ -128,7 +128,19 @@ static trn_status build_map_part(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__kernel(b->t, b->function->run, type, b->args, 1), out);
 }
 
+/* sequence(start, stop [, step]) of integers. */
+static trn_status build_sequence(spark_builder *b, const trn_expr **out) {
+  const trn_type *common = NULL;
+  for (size_t i = 0; i < b->count; i++)
+    if (!trn__type_is_integer(b->args[i]->type)) return spark__not_supported(b, "anything but integers");
+  trn_status status = spark__coerce_common(b, 0, 1, &common);
+  if (status) return status;
+  const trn_type *type = array_of(b, common, false);
+  return spark__gives(b, spark__kernel_with(b, "trn.sequence", type, b->args, b->count, SPARK_POSITION), out);
+}
+
 static const spark_function rows[] = {
+    {"sequence", "aa|a", NULL, NULL, build_sequence, NULL, 0, 0},
     {"array_distinct", "a", NULL, "trn.array_distinct", build_fewer, NULL, 0, 0},
     {"array_compact", "a", NULL, "trn.array_compact", build_fewer, NULL, 0, 0},
     {"array_max", "a", NULL, "trn.array_max", build_extreme, NULL, SPARK_NULLABLE, 0},

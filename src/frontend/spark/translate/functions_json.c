@@ -1,20 +1,6 @@
 /* JSON: texts to values and back. Options are not taken yet, but for those that change nothing. */
+#include "frontend/spark/sql/sql.h"
 #include "frontend/spark/translate/values.h"
-
-/* Everything inside may be null: what Spark makes of a schema that is given for parsing. */
-static const trn_type *all_nullable(spark_builder *b, const trn_type *type, unsigned depth) {
-  if (!type->field_count || depth > TRN_TYPE_DEPTH_MAX) return type;
-  trn_field *fields = TRN_NEW_N(b->t->arena, trn_field, type->field_count);
-  if (!fields) return NULL;
-  for (uint32_t i = 0; i < type->field_count; i++) {
-    fields[i] = type->fields[i];
-    fields[i].nullable = type->id != TRN_TYPE_MAP || i > 0;
-    if (!(fields[i].type = all_nullable(b, fields[i].type, depth + 1))) return NULL;
-  }
-  if (type->id == TRN_TYPE_STRUCT) return trn__type_struct(b->t->arena, fields, type->field_count);
-  if (type->id == TRN_TYPE_MAP) return trn__type_map(b->t->arena, fields[0].type, fields[1].type, true);
-  return trn__type_array(b->t->arena, fields[0].type, true);
-}
 
 /* What the kernels read and write: no intervals, and only texts (writing: simple values too) as keys. */
 static bool is_plain(const trn_type *type, bool writes, unsigned depth) {
@@ -30,6 +16,19 @@ static bool is_plain(const trn_type *type, bool writes, unsigned depth) {
   return true;
 }
 
+/* Columns, or else one type. */
+static trn_status schema_of(spark_builder *b, const trn_literal *text, const trn_type **out) {
+  const char *data = text->value.bytes.data;
+  size_t size = text->value.bytes.size;
+  Spark__Connect__DataType *parsed = NULL;
+  trn_error *first = NULL;
+  trn_status status = spark__schema_from_text(b->t->arena, data, size, out, &first);
+  trn_error_unref(first);
+  if (!status) return TRN_OK;
+  status = spark__sql_parse_type(b->t->arena, data, size, NULL, &parsed, b->error);
+  return status ? status : spark__type_from_proto(b->t->arena, parsed, out, b->error);
+}
+
 static trn_status build_from_json(spark_builder *b, const trn_expr **out) {
   const trn_expr *text = b->args[1];
   const trn_type *schema = NULL;
@@ -38,8 +37,7 @@ static trn_status build_from_json(spark_builder *b, const trn_expr **out) {
     return spark__unexpected_input(b, 0, "\"STRING\"", b->args[0]->type);
   if (!spark__is_literal(text) || !spark__is_string(text->type))
     return spark__not_supported(b, "a schema that is not a literal");
-  trn_status status = spark__schema_from_text(b->t->arena, text->u.literal.value.bytes.data,
-                                              text->u.literal.value.bytes.size, &schema, b->error);
+  trn_status status = schema_of(b, &text->u.literal, &schema);
   if (!status) status = spark__coerce(b, 0, trn__type(TRN_TYPE_STRING));
   if (status) return status;
   if (schema->id != TRN_TYPE_STRUCT && schema->id != TRN_TYPE_ARRAY && schema->id != TRN_TYPE_MAP) {
@@ -48,7 +46,7 @@ static trn_status build_from_json(spark_builder *b, const trn_expr **out) {
     return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_JSON_SCHEMA", "schema", shown, (char *)NULL);
   }
   if (!is_plain(schema, false, 0)) return spark__not_supported(b, "a type of this schema");
-  if (!(schema = all_nullable(b, schema, 0))) return trn__no_memory(b->error);
+  if (!(schema = spark__all_nullable(b->t, schema, 0))) return trn__no_memory(b->error);
   b->name = schema->id == TRN_TYPE_MAP ? "entries" : "from_json($1)";
   const trn_expr *args[2] = {b->args[0], trn__expr_null(b->t->arena, schema)};
   return spark__gives(b, spark__kernel_with(b, "trn.from_json", schema, args, 2, SPARK_ZONE), out);

@@ -22,10 +22,17 @@ static trn_status predicate_at(spark_builder *b, size_t index) {
   return spark__unexpected_input(b, index, "\"BOOLEAN\"", body->type);
 }
 
+/* The engine wants the lambda's variable to be exactly the list's element, and ours may be null inside and out. */
+static const trn_expr *lenient(spark_builder *b, const trn_expr *list) {
+  const trn_type *type = spark__all_nullable(b->t, list->type, 0);
+  if (!type) return NULL;
+  return trn__type_equal(type, list->type) ? list : trn__expr_cast(b->t->arena, list, type, false);
+}
+
 static const trn_expr *engine(spark_builder *b, const char *name, const trn_type *type, const trn_expr *list,
                               const trn_expr *lambda) {
-  const trn_expr *args[2] = {list, lambda};
-  if (!list || !lambda || !type) return NULL;
+  const trn_expr *args[2] = {list ? lenient(b, list) : NULL, lambda};
+  if (!args[0] || !lambda || !type) return NULL;
   return trn__expr_call(b->t->arena, TRN_HOME_ENGINE, name, type, list->nullable, args, 2);
 }
 
@@ -69,16 +76,18 @@ static const trn_expr *with_index(spark_builder *b, size_t lambda) {
 
 /* The field `index` of the struct that the lambda takes, as a lambda. */
 static const trn_expr *pick_lambda(spark_builder *b, const trn_expr *list, size_t index) {
-  const trn_type *row = list->type->fields[0].type;
+  const trn_type *row = spark__all_nullable(b->t, list->type->fields[0].type, 0);
+  if (!row) return NULL;
   trn_expr *variable = trn__expr_create(b->t->arena, TRN_EXPR_LAMBDA_VARIABLE, row, false, NULL, 0);
   uint32_t *id = TRN_NEW_N(b->t->arena, uint32_t, 1);
   if (!variable || !id) return NULL;
   *id = variable->u.column = b->t->next_column++;
   const trn_field *field = &row->fields[index];
+  bool nullable = list->type->fields[0].type->fields[index].nullable;
   const trn_expr *args[2] = {variable, trn__expr_string(b->t->arena, field->name, strlen(field->name))};
   const trn_expr *body = spark__native(b->t, "get_field", field->type, args, 2);
   trn_expr *lambda =
-      body ? trn__expr_create(b->t->arena, TRN_EXPR_LAMBDA, field->type, field->nullable, &body, 1) : NULL;
+      body ? trn__expr_create(b->t->arena, TRN_EXPR_LAMBDA, field->type, nullable, &body, 1) : NULL;
   if (!lambda) return NULL;
   lambda->u.lambda.param_count = 1;
   lambda->u.lambda.params = id;
@@ -119,8 +128,8 @@ static trn_status build_exists(spark_builder *b, const trn_expr **out) {
   if (status) return status;
   const trn_expr *lambda = b->args[1];
   if (all) lambda = lambda_of(b, lambda, spark__native(b->t, "not", type, &lambda->args[0], 1));
-  const trn_expr *args[2] = {b->args[0], lambda};
-  if (!lambda) return trn__no_memory(b->error);
+  const trn_expr *args[2] = {lenient(b, b->args[0]), lambda};
+  if (!args[0] || !lambda) return trn__no_memory(b->error);
   bool nullable = b->args[0]->nullable || b->args[1]->args[0]->nullable;
   const trn_expr *found =
       trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "array_any_match", type, nullable, args, 2);

@@ -124,6 +124,8 @@ Spark__Connect__DataType *spark__type_to_proto(trn_arena *arena, const trn_type 
 /* A struct of the fields, as schema responses carry it. */
 Spark__Connect__DataType *spark__schema_to_proto(trn_arena *arena, const trn_field *fields, size_t count);
 /* Spark's JSON schema text ({"type":"struct","fields":[...]}) or a DDL text, by its first character. */
+/* The type with everything inside of it nullable (keys of maps cannot be); NULL: no memory. */
+const trn_type *spark__all_nullable(spark_translator *t, const trn_type *type, unsigned depth);
 trn_status spark__schema_from_text(trn_arena *arena, const char *text, size_t size, const trn_type **out, trn_error **error);
 void spark__type_sql(trn_strbuf *out, const trn_type *type);    /* "DECIMAL(10,2)", "ARRAY<STRING>": in messages, names */
 void spark__type_simple(trn_strbuf *out, const trn_type *type); /* "decimal(10,2)", "array<string>": simpleString */
