@@ -98,6 +98,36 @@ cases(
 )
 
 
+def as_of(spark, **options):
+    left = spark.createDataFrame([(1, "a"), (5, "b"), (10, "c")], ["a", "lv"])
+    right = spark.createDataFrame([(1, 1), (2, 2), (3, 3), (6, 6), (7, 7)], ["a", "rv"])
+    return left._joinAsOf(right, leftAsOfColumn="a", rightAsOfColumn="a", **options)
+
+
+def nearest(spark, count, direction, how):
+    users = spark.createDataFrame([(1, 10.0), (2, 20.0), (3, None)], ["u", "s"])
+    goods = spark.createDataFrame([("A", 11.0), ("B", 22.0), ("C", 5.0)], ["p", "ps"])
+    return users.nearestByJoin(goods, F.abs(users.s - goods.ps), count, "exact", direction, joinType=how)
+
+
+# joins by rank
+cases(
+    as_of_inner=lambda s: as_of(s),
+    as_of_left=lambda s: as_of(s, how="left"),
+    as_of_forward=lambda s: as_of(s, how="left", direction="forward"),
+    as_of_nearest=lambda s: as_of(s, direction="nearest"),
+    as_of_nearest_within=lambda s: as_of(s, how="left", direction="nearest", tolerance=F.lit(2), allowExactMatches=False),
+    as_of_not_equal=lambda s: as_of(s, allowExactMatches=False),
+    as_of_within=lambda s: as_of(s, how="left", tolerance=F.lit(1)),
+    as_of_using=lambda s: as_of(s, how="left", on="a"),
+    as_of_direction=lambda s: as_of(s, direction="sideways"),
+    as_of_negative=lambda s: as_of(s, tolerance=F.lit(-1)),
+    nearest_one=lambda s: nearest(s, 1, "distance", "inner"),
+    nearest_two=lambda s: nearest(s, 2, "distance", "leftouter"),
+    nearest_similar=lambda s: nearest(s, 1, "similarity", "leftouter"),
+)
+
+
 @case
 def observed(spark):
     observation = Observation("m")

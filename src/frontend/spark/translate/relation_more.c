@@ -380,6 +380,9 @@ trn_status spark__relation_more(spark_translator *t, const Spark__Connect__Relat
   case SPARK__CONNECT__RELATION__REL_TYPE_SUMMARY:
   case SPARK__CONNECT__RELATION__REL_TYPE_COV:
   case SPARK__CONNECT__RELATION__REL_TYPE_CORR: return spark__relation_stat(t, r, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_AS_OF_JOIN: return spark__relation_as_of(t, r->as_of_join, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_NEAREST_BY_JOIN:
+    return spark__relation_nearest_by(t, r->nearest_by_join, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_TAIL:
   case SPARK__CONNECT__RELATION__REL_TYPE_TRANSPOSE:
   case SPARK__CONNECT__RELATION__REL_TYPE_CROSSTAB:

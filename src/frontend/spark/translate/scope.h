@@ -371,6 +371,11 @@ trn_status spark__evaluate(spark_translator *t, const spark_value *value, const 
 /* VALUES of the rows. */
 trn_status spark__rows_relation(spark_translator *t, const spark_rows *rows, const trn_field *fields,
                                 spark_relation *out, trn_error **error);
+/* join_nearest.c */
+trn_status spark__relation_as_of(spark_translator *t, const Spark__Connect__AsOfJoin *join, spark_relation *out,
+                                 trn_error **error);
+trn_status spark__relation_nearest_by(spark_translator *t, const Spark__Connect__NearestByJoin *join,
+                                      spark_relation *out, trn_error **error);
 /* observe.c */
 trn_status spark__relation_observe(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
                                    trn_error **error);
