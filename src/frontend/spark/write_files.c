@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ABORT_TRIES = 10, ABORT_PAUSE_NS = 20 * 1000 * 1000, REMOVE_DEPTH_MAX = 128 };
+enum { MAKE_TRIES = 32, ABORT_TRIES = 10, ABORT_PAUSE_NS = 20 * 1000 * 1000, REMOVE_DEPTH_MAX = 128 };
 
 /* ---- names ---- */
 
@@ -73,20 +73,23 @@ static trn_status failed(trn_error **error, const char *what, const char *path) 
 static trn_status make_all(const char *path, char **made, trn_error **error) {
   char *copy = strdup(path);
   trn_status status = copy ? TRN_OK : trn__no_memory(error);
+  int tries = 0;
   for (char *at = copy ? copy + 1 : NULL; at && *at && !status;) {
+    struct stat info;
     at = strchr(at, '/');
     if (at) *at = '\0';
-    if (mkdir(copy, 0777) == 0) {
-      if (made && !*made && !(*made = strdup(copy))) status = trn__no_memory(error);
-    } else {
-      struct stat info;
-      int code = errno;
-      if (stat(copy, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        errno = code == EEXIST ? ENOTDIR : code;
-        status = failed(error, "make the directory", copy);
-      }
+    bool is_new = mkdir(copy, 0777) == 0;
+    int code = is_new ? 0 : errno;
+    bool is_there = is_new || (stat(copy, &info) == 0 && S_ISDIR(info.st_mode));
+    if (is_new && made && !*made && !(*made = strdup(copy))) status = trn__no_memory(error);
+    /* Another write that ends removes what is empty, perhaps while we stand in it: from the top again. */
+    bool again = !is_there && (code == ENOENT || code == EEXIST) && ++tries < MAKE_TRIES;
+    if (!is_there && !again) {
+      errno = code == EEXIST ? ENOTDIR : code;
+      status = failed(error, "make the directory", copy);
     }
     if (at) *at++ = '/';
+    if (again) at = copy + 1;
   }
   free(copy);
   return status;
