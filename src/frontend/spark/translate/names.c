@@ -302,7 +302,7 @@ const char *spark__call_name(spark_builder *b) {
     put_arguments(&text, call, 0);
     trn__strbuf_putc(&text, ')');
   }
-  if (call->order_count) put_order(&text, call);
+  if (call->order_count && !b->text) put_order(&text, call);
   if (call->filter) trn__strbuf_printf(&text, " FILTER (WHERE %s)", call->filter->name);
   return spark__finish_text(b->t, &text);
 }
