@@ -31,9 +31,10 @@ static void on_message(void *user, trn_slice message) {
 
 static void on_finish(void *user, const trn_inproc_result *result) {
   storm_call *c = user;
+  storm *s = c->storm;
   (void)result;
-  if (atomic_fetch_add(&c->ends, 1)) atomic_fetch_add(&c->storm->twice, 1);
-  atomic_fetch_add(&c->storm->finished, 1);
+  atomic_fetch_add(&s->finished, 1);
+  if (atomic_fetch_add(&c->ends, 1)) atomic_fetch_add(&s->twice, 1); /* the last use of `c`: who waits gives it back */
 }
 
 static void start_call(storm *s, storm_call *c, const char *method, trn_slice message, bool asked, int64_t timeout_ns) {
