@@ -13,6 +13,9 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".ca
 TABLES = ["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"]
 
 
+URLS = {}
+
+
 def reexec():
     """Runs in a virtual environment that has the peers."""
     venv = CACHE / "bench-venv"
@@ -170,7 +173,7 @@ def start_canned(ours_url, folder):
 
 
 def bench_select1(ours, sail, folder, rounds):
-    canned_process, canned = start_canned(ours.client._builder.url.geturl().split("/;")[0].rstrip("/"), folder)
+    canned_process, canned = start_canned(URLS["trunnion"], folder)
     def many(spark):
         frame = spark.sql("select 1")
         def run():
@@ -214,6 +217,7 @@ def main():
     process, url, startup = start_trunnion()
     sail_process, sail_url, sail_startup = start_sail()
     try:
+        URLS["trunnion"] = url
         ours, sail = session(url, folder), session(sail_url, folder)
         wanted = options.only.split(",")
         for name, f in [("tpch", bench_tpch), ("export", bench_export), ("select1", bench_select1)]:
