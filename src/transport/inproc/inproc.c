@@ -311,6 +311,10 @@ static void finish(trn_inproc_call *call) {
   message_list dropped = STAILQ_HEAD_INITIALIZER(dropped);
   pthread_mutex_lock(&inproc->mutex);
   call->is_over = true;
+  if (call->is_listed) { /* since this delivery began: the list holds no reference */
+    call->is_listed = false;
+    TAILQ_REMOVE(&inproc->ready, call, ready_link);
+  }
   move_all(&call->requests, &dropped);
   TAILQ_REMOVE(&inproc->calls, call, link);
   pthread_mutex_unlock(&inproc->mutex);
