@@ -26,7 +26,9 @@ DIFFERS = {
     "mask": "case of letters beyond Latin-1 is not known",
     "transform": "structs inside of elements show as nullable",
     "filter": "structs inside of elements show as nullable",
-    "from_json": "permissive mode only", "position": "POSITION(x IN y) is named position, not locate",
+    "from_json": "permissive mode only", "sequence": "integers only",
+    "map_zip_with": "keys of one type only", "mode": "of several most frequent values the least",
+    "percentile": "all of a group's values are kept", "median": "all of a group's values are kept", "position": "POSITION(x IN y) is named position, not locate",
     "between": "is named by what it is made of",
 }
 
@@ -57,7 +59,7 @@ def main():
     lines, count = [], 0
     for name in names:
         how, refuses = served.get(name.lower(), (None, []))
-        if how is None and name in generators:
+        if how is None and (name in generators or name == "case"):
             how = "composed"
         count += how is not None
         notes = ([DIFFERS[name]] if name in DIFFERS and how else []) + (["not: " + ", ".join(refuses)] if refuses else [])

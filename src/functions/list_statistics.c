@@ -1,6 +1,8 @@
 /* percentile(list of doubles, fraction...): between the two nearest values of the sorted list, as Spark's percentile;
- * percentile_disc takes a value that is there. Over what collect_list gives. */
+ * percentile_disc takes a value that is there. list_mode(list): the most
+ * frequent value. Over what collect_list gives. */
 #include "functions/frame.h"
+#include "functions/rowcodec.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +81,78 @@ static trn_status bind_percentile(fn_call *call, fn_type *out, struct ArrowSchem
   return status == TRN_OK ? fn__schema_nest(schema, "+l", "", true, &child, 1) : status;
 }
 
+/* ---- list_mode(list): the most frequent element; of several the least, or the greatest ---- */
+typedef struct tally {
+  uint32_t start, size, count; /* the value's bytes; a free slot has no count */
+} tally;
+
+/* The element's number in the list, or -1; *good is false without memory. */
+static int64_t mode_of(const fn_column *child, const fn_type *type, int32_t first, int32_t end, bool greatest,
+                       fn_bytes *bytes, bool *good) {
+  uint32_t slots = 16;
+  int64_t best = -1;
+  while (slots < 2 * (uint32_t)(end - first) && slots < 1u << 31) slots *= 2;
+  tally *table = calloc(slots, sizeof *table), top = {0};
+  *good = table != NULL;
+  bytes->size = 0;
+  for (int32_t i = first; i < end && *good; i++) {
+    uint32_t start = (uint32_t)bytes->size;
+    *good = fn__encode(child, i, true, bytes) && bytes->size <= INT32_MAX;
+    if (!*good) break;
+    uint32_t size = (uint32_t)bytes->size - start;
+    uint64_t at = fn__bytes_hash(bytes->data + start, size) & (slots - 1);
+    while (table[at].count &&
+           (table[at].size != size || memcmp(bytes->data + table[at].start, bytes->data + start, size) != 0))
+      at = (at + 1) & (slots - 1);
+    if (table[at].count)
+      bytes->size = start;
+    else
+      table[at] = (tally){start, size, 0};
+    table[at].count++;
+    int order = 0;
+    if (table[at].count == top.count) {
+      const char *x = bytes->data + table[at].start, *y = bytes->data + top.start;
+      order = fn__encoded_compare(type, &x, &y);
+    }
+    if (table[at].count > top.count || (greatest ? order > 0 : order < 0)) {
+      top = table[at];
+      best = i;
+    }
+  }
+  free(table);
+  return best;
+}
+
+static trn_status list_mode(fn_call *call) {
+  const fn_column *list = &call->columns[0];
+  fn_column child;
+  fn_type type;
+  fn_bytes bytes = {0};
+  const struct ArrowSchema *schema = list->type.schema->children[0];
+  int64_t *picks = fn__alloc(((size_t)call->rows + 1) * sizeof *picks);
+  bool good = picks && fn__column_child(list, 0, &child) == TRN_OK && fn__type_read(schema, &type);
+  for (int64_t row = 0; row < call->rows && good; row++) {
+    const int32_t *offsets = list->offsets + row * list->step;
+    picks[row] = -1;
+    if (!fn__row_is_null(&call->out, row))
+      picks[row] = mode_of(&child, &type, offsets[0], offsets[1], call->function->op, &bytes, &good);
+  }
+  good = good && fn__take(schema, child.array, picks, call->rows, &call->given) == TRN_OK;
+  fn__bytes_clear(&bytes);
+  free(picks);
+  return good ? TRN_OK : fn__raise_out_of_memory(&call->report);
+}
+
+static trn_status bind_mode(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
+  if (!fn__args_are(call, "L")) return fn__mismatch(call);
+  const struct ArrowSchema *element = call->columns[0].type.schema->children[0];
+  if (!fn__type_read(element, out)) return fn__mismatch(call);
+  return schema && out->kind >= FN_LIST ? fn__schema_copy(schema, element, "", true) : TRN_OK;
+}
+
 const fn_scalar fn__list_statistics_table[] = {
+    {"trn.list_mode", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, 0, bind_mode, list_mode},
+    {"trn.list_mode_last", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, 1, bind_mode, list_mode},
     {"trn.percentile", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, ONE, bind_percentile, percentile},
     {"trn.percentiles", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, MANY, bind_percentile, percentile},
     {"trn.percentile_disc", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, DISCRETE, bind_percentile, percentile},

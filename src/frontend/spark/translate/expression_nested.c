@@ -355,7 +355,8 @@ trn_status spark__lambda_variable(spark_translator *t,
   for (const spark_lambda *frame = spark__state(t)->lambda; frame; frame = frame->outer)
     for (uint32_t i = 0; i < frame->count; i++) {
       if (!spark__name_equal(t, frame->names[i], node->name_parts[0])) continue;
-      *out = (spark_value){.expr = frame->variables[i], .name = "namedlambdavariable()"};
+      *out = (spark_value){.expr = frame->variables[i], .name = "namedlambdavariable()",
+                           .lambda_name = node->name_parts[node->n_name_parts - 1]};
       if (node->n_name_parts == 1) return TRN_OK;
       return spark__nested_fields(t, frame->variables[i], node->name_parts + 1, node->n_name_parts - 1, position,
                                   &out->expr, &out->name, error);

@@ -242,6 +242,33 @@ static trn_status build_percentile(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, expr, out);
 }
 
+/* mode(x [, deterministic]), mode() WITHIN GROUP (ORDER BY x): of several the least; that is one of any, too. */
+static trn_status build_mode(spark_builder *b, const trn_expr **out) {
+  bool ordered = b->call->order_count == 1, down = ordered && b->call->order_flags[0].descending;
+  if (b->count + b->call->order_count == 0 || (b->count && b->call->order_count))
+    return spark__not_supported(b, "this number of arguments");
+  if (b->count == 2 && !spark__is_literal(b->args[1])) return spark__not_supported(b, "a flag that is not a literal");
+  const trn_expr *value = ordered ? b->call->order[0].expr : b->args[0];
+  if (!spark__is_orderable(value->type)) return spark__not_supported(b, "values without an order");
+  spark_call plain = *b->call;
+  plain.order_count = 0;
+  spark_builder inner = *b;
+  inner.call = &plain;
+  const trn_type *array = trn__type_array(b->t->arena, value->type, false);
+  const trn_expr *list = spark__aggregate(&inner, "trn.collect_list", array, false, &value, 1);
+  bool settled = b->count == 2 && b->args[1]->type->id == TRN_TYPE_BOOL && b->args[1]->u.literal.value.boolean;
+  /* Spark shows the order the other way round. */
+  b->text = ordered || settled
+                ? trn__arena_printf(b->t->arena, "mode() WITHIN GROUP (ORDER BY %s%s)",
+                                    ordered ? b->call->order[0].name : b->call->args[0].name, down ? "" : " DESC")
+                : trn__arena_printf(b->t->arena, "mode(%s%s)", b->call->is_distinct ? "DISTINCT " : "",
+                                    b->call->args[0].name);
+  if (!list || !b->text) return trn__no_memory(b->error);
+  trn_expr *expr = spark__kernel(b->t, down ? "trn.list_mode_last" : "trn.list_mode", value->type, &list, 1);
+  if (expr) expr->nullable = true;
+  return spark__gives(b, expr, out);
+}
+
 /* percentile_cont, percentile_disc(fraction) WITHIN GROUP (ORDER BY x [DESC]). */
 static trn_status build_percentile_of(spark_builder *b, const trn_expr **out) {
   const trn_expr *args[2];
@@ -303,6 +330,7 @@ static const spark_function rows[] = {
     {"regr_count", "dd", NULL, "c", build_regression, NULL, 0, AGGREGATE},
     {"regr_avgx", "dd", NULL, "x", build_regression, NULL, 0, AGGREGATE},
     {"regr_avgy", "dd", NULL, "y", build_regression, NULL, 0, AGGREGATE},
+    {"mode", "|aa", NULL, NULL, build_mode, NULL, 0, AGGREGATE},
     {"median", "a", NULL, NULL, build_percentile, NULL, 0, AGGREGATE},
     {"percentile", "aa|a", NULL, NULL, build_percentile, NULL, 0, AGGREGATE},
     {"percentile_cont", "a", NULL, "c", build_percentile_of, NULL, 0, AGGREGATE},

@@ -74,8 +74,9 @@ static trn_status clock_field(spark_builder *b, const char *name, bool fraction,
     if (fraction && name[0] == 'S') {
       const trn_expr *since[2] = {b->args[0], trn__expr_int(b->t->arena, type, 0)};
       const trn_expr *clock = spark__kernel(b->t, "trn.time_diff", trn__type(TRN_TYPE_INTERVAL_DAY_TIME), since, 2);
-      return spark__gives(
-          b, spark__kernel(b->t, "trn.interval_second", trn__type_decimal(b->t->arena, 8, 6), &clock, 1), out);
+      trn_expr *part = spark__kernel(b->t, "trn.interval_second", trn__type_decimal(b->t->arena, 8, 6), &clock, 1);
+      if (part) part->nullable = true;
+      return spark__gives(b, part, out);
     }
     const trn_expr *parts[2] = {b->args[0], trn__expr_string(b->t->arena, name, strlen(name))};
     trn_expr *part = spark__kernel(b->t, "trn.extract_time", trn__type(TRN_TYPE_INT32), parts, 2);

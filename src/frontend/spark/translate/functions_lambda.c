@@ -323,6 +323,6 @@ static const spark_function rows[] = {
     {"map_zip_with", "MMa", NULL, NULL, build_map_zip_with, NULL, 0, 0},
     {"map_concat", "|a+", NULL, NULL, build_map_concat, NULL, 0, 0},
     {"map_from_entries", "a", NULL, NULL, build_map_from_entries, NULL, 0, 0},
-    {"map_contains_key", "Ma", NULL, NULL, build_contains_key, NULL, 0, 0},
+    {"map_contains_key", "Ma", NULL, NULL, build_contains_key, NULL, SPARK_NULLABLE, 0},
 };
 const spark_function_table spark__functions_lambda = {rows, sizeof rows / sizeof rows[0]};

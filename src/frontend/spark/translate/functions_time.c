@@ -57,8 +57,9 @@ static trn_status from_day(spark_builder *b, bool ntz, const trn_expr **out) {
   }
   if (status) return status;
   if (ntz) {
-    *out = local;
-    return TRN_OK;
+    trn_expr *shown = trn__arena_copy(b->t->arena, local, sizeof *local);
+    if (shown) shown->nullable = true;
+    return spark__gives(b, shown, out);
   }
   return spark__cast(b->t, local, trn__type(TRN_TYPE_TIMESTAMP), SPARK_CAST_IMPLICIT, b->call->position, out, b->error);
 }
@@ -175,21 +176,21 @@ static const spark_function rows[] = {
     {"make_timestamp", "a|aaaaaa", NULL, "d", build_make_timestamp, NULL, 0, 0},
     {"make_timestamp_ltz", "aa|aaaaa", NULL, "l", build_make_timestamp, NULL, 0, 0},
     {"make_timestamp_ntz", "aa|aaaa", NULL, "n", build_make_timestamp, NULL, 0, 0},
-    {"try_make_timestamp", "a|aaaaaa", NULL, "d", build_make_timestamp, NULL, SPARK_TRY | SPARK_NULLABLE, 0},
-    {"try_make_timestamp_ltz", "aa|aaaaa", NULL, "l", build_make_timestamp, NULL, SPARK_TRY | SPARK_NULLABLE, 0},
-    {"try_make_timestamp_ntz", "aa|aaaa", NULL, "n", build_make_timestamp, NULL, SPARK_TRY | SPARK_NULLABLE, 0},
-    {"make_time", "iia", NULL, NULL, build_make_time, NULL, 0, 0},
+    {"try_make_timestamp", "a|aaaaaa", NULL, "d", build_make_timestamp, NULL, SPARK_TRY, 0},
+    {"try_make_timestamp_ltz", "aa|aaaaa", NULL, "l", build_make_timestamp, NULL, SPARK_TRY, 0},
+    {"try_make_timestamp_ntz", "aa|aaaa", NULL, "n", build_make_timestamp, NULL, SPARK_TRY, 0},
+    {"make_time", "iia", NULL, NULL, build_make_time, NULL, SPARK_NULLABLE, 0},
     {"dayname", "D", "s", "trn.dayname", NULL, NULL, 0, 0},
     {"monthname", "D", "s", "trn.monthname", NULL, NULL, 0, 0},
     {"convert_timezone", "aa|a", NULL, NULL, build_convert_timezone, NULL, 0, 0},
-    {"time_from_seconds", "a", NULL, "trn.time_from_seconds", build_time_from, NULL, 0, 0},
-    {"time_from_millis", "a", NULL, "trn.time_from_millis", build_time_from, NULL, 0, 0},
-    {"time_from_micros", "a", NULL, "trn.time_from_micros", build_time_from, NULL, 0, 0},
-    {"time_to_seconds", "a", NULL, "trn.time_to_seconds", build_time_to, NULL, 0, 0},
-    {"time_to_millis", "a", NULL, "trn.time_to_millis", build_time_to, NULL, 0, 0},
-    {"time_to_micros", "a", NULL, "trn.time_to_micros", build_time_to, NULL, 0, 0},
-    {"time_diff", "aaa", NULL, "trn.time_units", build_time_units, NULL, 0, 0},
-    {"time_trunc", "aa", NULL, "trn.time_trunc", build_time_units, NULL, 0, 0},
+    {"time_from_seconds", "a", NULL, "trn.time_from_seconds", build_time_from, NULL, SPARK_NULLABLE, 0},
+    {"time_from_millis", "a", NULL, "trn.time_from_millis", build_time_from, NULL, SPARK_NULLABLE, 0},
+    {"time_from_micros", "a", NULL, "trn.time_from_micros", build_time_from, NULL, SPARK_NULLABLE, 0},
+    {"time_to_seconds", "a", NULL, "trn.time_to_seconds", build_time_to, NULL, SPARK_NULLABLE, 0},
+    {"time_to_millis", "a", NULL, "trn.time_to_millis", build_time_to, NULL, SPARK_NULLABLE, 0},
+    {"time_to_micros", "a", NULL, "trn.time_to_micros", build_time_to, NULL, SPARK_NULLABLE, 0},
+    {"time_diff", "aaa", NULL, "trn.time_units", build_time_units, NULL, SPARK_NULLABLE, 0},
+    {"time_trunc", "aa", NULL, "trn.time_trunc", build_time_units, NULL, SPARK_NULLABLE, 0},
     {"to_time", "a|a", NULL, NULL, build_to_time, NULL, 0, 0},
     {"try_to_time", "a|a", NULL, NULL, build_to_time, NULL, SPARK_TRY | SPARK_NULLABLE, 0},
 };

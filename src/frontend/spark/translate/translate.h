@@ -54,6 +54,7 @@ typedef struct spark_value {
   const char *const *aliases; /* several names, of a generator: explode(m) AS (k, v) */
   size_t alias_count;
   bool is_literal;      /* a literal as written, not what a cast of one was folded to: decimals take its digits */
+  const char *lambda_name; /* of a lambda's parameter, or of a field inside of one: what a struct names it by */
   uint32_t lambda_count; /* of a lambda: its parameters; more than one are the fields "0", "1", .. of one struct, but
                             for accumulators and comparators */
 } spark_value;
@@ -137,6 +138,8 @@ trn_status spark__translate_relation(spark_translator *t, const Spark__Connect__
                                      trn_error **error);
 /* Prepares `t`: arena, settings from the session. */
 trn_status spark__translator_init(spark_translator *t, trn_session *session, spark_catalog *catalog, trn_error **error);
+/* The views that the translation used, until its plan is freed; NULL: no more. */
+const char *spark__used_view(const spark_translator *t, size_t index);
 /* The expression walk: relation.c's scope is in t->state. expression.c owns it. */
 trn_status spark__expression(spark_translator *t, const Spark__Connect__Expression *expression, spark_value *out,
                              trn_error **error);
