@@ -146,7 +146,8 @@ static trn_status get_database(catalog_run *run, const Spark__Connect__Catalog *
 }
 
 static trn_status database_exists(catalog_run *run, const Spark__Connect__Catalog *catalog) {
-  return one_cell(run, spark__cell_bool(is_database(catalog->database_exists->db_name)));
+  const char *name = catalog->database_exists->db_name;
+  return one_cell(run, spark__cell_bool(is_database(name) && strcasecmp(name, "global_temp") != 0));
 }
 
 static trn_status list_catalogs(catalog_run *run, const Spark__Connect__Catalog *catalog) {
@@ -214,7 +215,13 @@ static trn_status table_exists(catalog_run *run, const Spark__Connect__Catalog *
 }
 
 static trn_status function_exists(catalog_run *run, const Spark__Connect__Catalog *catalog) {
-  return one_cell(run, spark__cell_bool(spark__function_exists(catalog->function_exists->function_name)));
+  const char *name = catalog->function_exists->function_name;
+  if (strncasecmp(name, "system.builtin.", 15) == 0) {
+    name += 15;
+  } else if (strncasecmp(name, "builtin.", 8) == 0) {
+    name += 8;
+  }
+  return one_cell(run, spark__cell_bool(spark__function_exists(name)));
 }
 
 /* name, catalog, namespace, description, className, isTemporary: builtin functions count as temporary, as in Spark. */

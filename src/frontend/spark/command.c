@@ -121,11 +121,13 @@ static trn_status run_reset(spark_rpc *rpc, spark_execution *execution, const sp
 
 /* ---- views ---- */
 
-static trn_status create_view(spark_rpc *rpc, const Spark__Connect__CreateDataFrameViewCommand *view,
+/* `is_text`: the view is its SQL text, which means what it means when it is used. */
+static trn_status create_view(spark_rpc *rpc, Spark__Connect__CreateDataFrameViewCommand *view, bool is_text,
                               trn_error **error) {
   trn_plan *plan = NULL;
   /* Analysed at once, as in Spark: a wrong query fails here, not when the view is used. */
-  trn_status status = spark__plan_relation(rpc, view->input, &plan, error);
+  trn_status status = is_text ? spark__plan_relation(rpc, view->input, &plan, error)
+                              : spark__freeze_views(rpc, &view->input, error);
   trn_plan_unref(plan);
   if (status) return status;
   char **parts;
@@ -189,7 +191,7 @@ static trn_status run_statement(spark_rpc *rpc, spark_execution *execution, cons
   const char *sql = rpc->sql; /* positions in a view's query are positions in this text */
   if (statement->command &&
       statement->command->command_type_case == SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW) {
-    status = create_view(rpc, statement->command->create_dataframe_view, error);
+    status = create_view(rpc, statement->command->create_dataframe_view, true, error);
   } else if (statement->command) {
     spark_table rows;
     status = spark__sql_answer(rpc, statement->command, &rows, error);
@@ -241,7 +243,7 @@ trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark_
   switch (command->command_type_case) {
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_SQL_COMMAND: return run_sql(rpc, execution, command->sql_command, error);
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW: {
-    trn_status status = create_view(rpc, command->create_dataframe_view, error);
+    trn_status status = create_view(rpc, command->create_dataframe_view, false, error);
     return status ? status : finish(execution);
   }
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_WRITE_OPERATION:

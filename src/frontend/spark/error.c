@@ -184,6 +184,8 @@ static const char *const *error_classes(trn_status status, const trn_error *erro
   if (status == TRN_UNIMPLEMENTED) return condition ? class_spark_unsupported : class_unsupported;
   if (condition && phase == SPARK_PHASE_ANALYSIS) return class_analysis;
   if (condition) return class_runtime;
+  const char *message = trn_error_message(error);
+  if (message && strncmp(message, "requirement failed: ", 20) == 0) return class_argument; /* Scala's require */
   if (status == TRN_INVALID_ARGUMENT) return phase == SPARK_PHASE_PROTOCOL ? class_argument : class_analysis;
   return class_spark;
 }

@@ -96,30 +96,79 @@ static bool is_unwanted(void *user) {
   return cancelled;
 }
 
-/* `observed`: what df.observe asks for is computed and listed there, in the plan's memory; NULL: it is not. */
+/* What df.observe asks for is computed when `observes`, and listed in *translator, as the views that were used are: in
+ * the plan's memory. */
 static trn_status plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
-                                spark_observed **observed, trn_error **error) {
+                                bool observes, spark_translator *translator, trn_error **error) {
   *out = NULL;
+  memset(translator, 0, sizeof *translator);
   rpc->phase = SPARK_PHASE_ANALYSIS;
   const Spark__Connect__SQL *sql = spark__sql_of(relation);
   rpc->sql = sql ? sql->query : NULL;
   if (!relation || relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE__NOT_SET)
     return spark__error_not_set(error, "spark.connect.Relation", "RELTYPE_NOT_SET");
-  spark_translator translator;
-  memset(&translator, 0, sizeof translator);
-  trn_status status = spark__translator_init(&translator, rpc->session->session, rpc->session->catalog, error);
-  translator.is_cancelled = is_unwanted;
-  translator.cancel_user = rpc;
-  translator.observes = observed != NULL;
-  if (!status) status = spark__translate_relation(&translator, relation, out, error);
+  trn_status status = spark__translator_init(translator, rpc->session->session, rpc->session->catalog, error);
+  translator->is_cancelled = is_unwanted;
+  translator->cancel_user = rpc;
+  translator->observes = observes;
+  if (!status) status = spark__translate_relation(translator, relation, out, error);
   if (status) rpc->phase = phase_of_failure(sql);
-  if (observed) *observed = status ? NULL : translator.observed;
+  if (status) translator->state = NULL; /* gone with the arena */
   return status;
 }
 
 trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
                                 trn_error **error) {
-  return plan_relation(rpc, relation, out, NULL, error);
+  spark_translator translator;
+  return plan_relation(rpc, relation, out, false, &translator, error);
+}
+
+/* The view as it is now, under its name. */
+static trn_status reference_to(spark_rpc *rpc, const char *name, Spark__Connect__Relation **out, trn_error **error) {
+  Spark__Connect__Relation *relation = TRN_NEW(rpc->arena, Spark__Connect__Relation);
+  Spark__Connect__SubqueryAlias *alias = TRN_NEW(rpc->arena, Spark__Connect__SubqueryAlias);
+  char *copy = trn__arena_strdup(rpc->arena, name);
+  if (!relation || !alias || !copy) return trn__no_memory(error);
+  spark__connect__relation__init(relation);
+  spark__connect__subquery_alias__init(alias);
+  bool exact = spark__config_bool(rpc->session, "spark.sql.caseSensitive");
+  trn_status status = spark__catalog_view(rpc->session->catalog, rpc->arena, name, exact, &alias->input, error);
+  if (status) return status;
+  alias->alias = copy;
+  relation->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_SUBQUERY_ALIAS;
+  relation->subquery_alias = alias;
+  *out = alias->input ? relation : NULL; /* NULL: dropped meanwhile */
+  return TRN_OK;
+}
+
+trn_status spark__freeze_views(spark_rpc *rpc, Spark__Connect__Relation **relation, trn_error **error) {
+  spark_translator translator;
+  trn_plan *plan = NULL;
+  size_t used = 0, kept = 0;
+  trn_status status = plan_relation(rpc, *relation, &plan, false, &translator, error);
+  while (!status && spark__used_view(&translator, used)) used++;
+  Spark__Connect__Relation **references = used ? TRN_NEW_N(rpc->arena, Spark__Connect__Relation *, used) : NULL;
+  if (used && !references) status = trn__no_memory(error);
+  for (size_t i = 0; i < used && !status; i++) {
+    const char *name = spark__used_view(&translator, i);
+    if (strncmp(name, "global_temp.", 12) == 0) continue; /* not to be had by one name */
+    status = reference_to(rpc, name, &references[kept], error);
+    if (!status && references[kept]) kept++;
+  }
+  trn_plan_unref(plan);
+  if (status || !kept) return status;
+  Spark__Connect__Relation *wrapped = TRN_NEW(rpc->arena, Spark__Connect__Relation);
+  Spark__Connect__WithRelations *with = TRN_NEW(rpc->arena, Spark__Connect__WithRelations);
+  if (!wrapped || !with) return trn__no_memory(error);
+  spark__connect__relation__init(wrapped);
+  spark__connect__with_relations__init(with);
+  with->root = *relation;
+  with->n_references = kept;
+  with->references = references;
+  wrapped->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_WITH_RELATIONS;
+  wrapped->with_relations = with;
+  *relation = wrapped;
+  return TRN_OK;
 }
 
 static trn_status append_observed(spark_execution *execution, spark_observed *observed) {
@@ -137,9 +186,9 @@ static trn_status append_observed(spark_execution *execution, spark_observed *ob
 /* The plan of what runs now; its metrics go to the client. */
 static trn_status plan_to_run(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Relation *relation,
                               trn_plan **out, trn_error **error) {
-  spark_observed *observed = NULL;
-  trn_status status = plan_relation(rpc, relation, out, &observed, error);
-  if (!status && append_observed(execution, observed)) {
+  spark_translator translator;
+  trn_status status = plan_relation(rpc, relation, out, true, &translator, error);
+  if (!status && append_observed(execution, translator.observed)) {
     trn_plan_unref(*out);
     *out = NULL;
     return trn__no_memory(error);

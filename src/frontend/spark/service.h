@@ -460,6 +460,9 @@ trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark_
 /* Relation -> plan with the session's settings and views. Sets rpc->phase and rpc->sql for errors. */
 trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
                                 trn_error **error);
+/* Plans the relation, then makes the views that it reads part of it, as they are now: a DataFrame's view does not change
+ * when those do. The result is in rpc->arena. */
+trn_status spark__freeze_views(spark_rpc *rpc, Spark__Connect__Relation **relation, trn_error **error);
 /* The SQL text that a relation is or wraps; NULL: none. */
 const Spark__Connect__SQL *spark__sql_of(const Spark__Connect__Relation *relation);
 

@@ -74,6 +74,13 @@ trn_status spark__translate_relation(spark_translator *t, const Spark__Connect__
   return status == TRN_OK ? TRN_OK : trn_error_set(error, status, NULL, "The plan could not be made.");
 }
 
+const char *spark__used_view(const spark_translator *t, size_t index) {
+  const spark_state *state = t->state;
+  const spark_shared *view = state ? state->views : NULL;
+  for (; view && index; index--) view = view->next;
+  return view ? view->name : NULL;
+}
+
 static void *allocate(void *arena, size_t size) {
   return trn__arena_alloc(arena, size);
 }
