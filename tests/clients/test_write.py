@@ -353,3 +353,13 @@ def test_noop_runs_everything_and_keeps_nothing(spark):
     spark.range(1000).write.format("noop").mode("overwrite").save()
     with pytest.raises(SparkRuntimeException, match="boom"):
         failing(spark).write.format("noop").mode("overwrite").save()
+
+
+def test_patterns_match_directories(spark, tmp_path):
+    for value in "12":
+        spark.range(2).write.parquet(str(tmp_path / f"a={value}" / "b=x"))
+    assert spark.read.parquet(str(tmp_path / "a=*" / "b=*")).count() == 4
+    assert spark.read.parquet(str(tmp_path / "a={1,2}" / "b=*" / "*.parquet")).count() == 4
+    assert spark.read.parquet(str(tmp_path / "a=*" / "b=*")).columns == ["id"]
+    with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
+        spark.read.parquet(str(tmp_path / "zz*")).count()

@@ -1,8 +1,10 @@
 /* Where rows come from: files, rows of the request, views and tables by name. */
 #include "frontend/spark/translate/scope.h"
 #include "frontend/spark/translate/write.h"
+#include <glob.h>
 #include <stdio.h>
 #include <strings.h>
+#include <unistd.h>
 
 static const trn_position NOWHERE = {-1, -1};
 
@@ -331,6 +333,36 @@ static trn_status file_format(spark_translator *t, const char *given, const char
   return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATA_SOURCE_NOT_FOUND", NOWHERE, "provider", given, NULL);
 }
 
+/* Local patterns become what they match, directories too; one that matches nothing stays, and is not found. */
+static trn_status expand_patterns(spark_translator *t, file_read *read, trn_error **error) {
+  trn_status status = TRN_OK;
+  for (size_t i = 0; i < read->path_count && status == TRN_OK; i++) {
+    const char *path = strncmp(read->paths[i], "file:/", 6) == 0 ? read->paths[i] + 5 : read->paths[i];
+    glob_t found = {0};
+    if (!strpbrk(path, "*?[{") || strstr(path, "://") || access(path, F_OK) == 0) continue;
+    if (glob(path, GLOB_BRACE, NULL, &found) == 0) {
+      size_t after = read->path_count - i - 1, count = found.gl_pathc;
+      const char **paths = count <= TRN_SOURCE_FILES_MAX ? TRN_NEW_N(t->arena, const char *, i + count + after + 1) : NULL;
+      if (paths && i) memcpy(paths, read->paths, i * sizeof *paths);
+      if (paths && after) memcpy(paths + i + count, read->paths + i + 1, after * sizeof *paths);
+      for (size_t k = 0; paths && k < count; k++)
+        if (!(paths[i + k] = trn__arena_strdup(t->arena, found.gl_pathv[k]))) status = trn__no_memory(error);
+      if (count > TRN_SOURCE_FILES_MAX)
+        status = trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "%s matches more than %u paths", path,
+                               TRN_SOURCE_FILES_MAX);
+      else if (!paths)
+        status = trn__no_memory(error);
+      if (status == TRN_OK) {
+        read->paths = paths;
+        read->path_count += count - 1;
+        i += count - 1;
+      }
+    }
+    globfree(&found);
+  }
+  return status;
+}
+
 static trn_status data_source(spark_translator *t, const Spark__Connect__Read__DataSource *node, spark_relation *out,
                               trn_error **error) {
   file_read read = {0};
@@ -348,6 +380,8 @@ static trn_status data_source(spark_translator *t, const Spark__Connect__Read__D
     if (strcasecmp(node->options[i]->key, "basePath") == 0 &&
         (read.path_count != 1 || strcmp(node->options[i]->value, read.paths[0]) != 0))
       return spark__unimplemented(t, NOWHERE, error, "The option basePath with another path");
+  status = expand_patterns(t, &read, error);
+  if (status != TRN_OK) return status;
   if (read.path_count == 0)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNABLE_TO_INFER_SCHEMA", NOWHERE, "format", read.format, NULL);
   if (node->n_predicates)
