@@ -149,6 +149,38 @@ def checkpoint(spark):
 
 
 @case
+def view_over_itself(spark):
+    spark.range(5).createOrReplaceTempView("again")
+    spark.table("again").where("id > 1").createOrReplaceTempView("again")
+    spark.sql("select id + 1 as id from again").createOrReplaceTempView("again")
+    return spark.table("again")
+
+
+@case
+def view_keeps_what_it_read(spark):
+    spark.range(5).createOrReplaceTempView("below")
+    spark.table("below").where("id > 2").createOrReplaceTempView("above")
+    spark.range(1).createOrReplaceTempView("below")
+    spark.catalog.dropTempView("below")
+    return spark.table("above")
+
+
+@case
+def text_view_reads_anew(spark):
+    spark.range(5).createOrReplaceTempView("below")
+    spark.sql("create or replace temp view above as select id from below")
+    spark.range(1).createOrReplaceTempView("below")
+    return spark.table("above")
+
+
+@case
+def catalog_answers(spark):
+    names = ["count", "nope", "default.count", "system.builtin.count", "builtin.count"]
+    databases = ["default", "nope", "spark_catalog.default", "global_temp"]
+    return [[spark.catalog.functionExists(name) for name in names], [spark.catalog.databaseExists(name) for name in databases]]
+
+
+@case
 def global_view(spark):
     spark.range(3).createOrReplaceGlobalTempView("everywhere")
     return [spark.table("global_temp.everywhere").count(), spark.catalog.tableExists("everywhere"),
