@@ -39,8 +39,6 @@ static trn_status struct_of(spark_builder *b, const char *const *names, const tr
 /* struct(a, b + 1, c AS d): fields a, col2, d. */
 static trn_status build_struct(spark_builder *b, const trn_expr **out) {
   const char **names = TRN_NEW_N(b->t->arena, const char *, b->count);
-  bool lambda = false;
-  trn_strbuf text = {0};
   if (!names) return trn__no_memory(b->error);
   for (size_t i = 0; i < b->count; i++) {
     const spark_value *value = &b->call->args[i];
@@ -49,13 +47,6 @@ static trn_status build_struct(spark_builder *b, const trn_expr **out) {
                : value->lambda_name ? value->lambda_name
                                     : trn__arena_printf(b->t->arena, "col%zu", i + 1);
     if (!names[i]) return trn__no_memory(b->error);
-    lambda = lambda || (value->lambda_name && !own);
-  }
-  if (lambda) { /* a struct of a lambda's parameters shows its fields' names */
-    for (size_t i = 0; i < b->count; i++)
-      trn__strbuf_printf(&text, "%s%s, %s", i ? ", " : "named_struct(", names[i], b->call->args[i].name);
-    trn__strbuf_putc(&text, ')');
-    if (!(b->text = spark__finish_text(b->t, &text))) return trn__no_memory(b->error);
   }
   return struct_of(b, names, b->args, b->count, out);
 }
