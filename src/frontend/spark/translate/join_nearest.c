@@ -1,5 +1,5 @@
-/* Joins of each left row with the right rows that come first by a rank: as-of joins and nearest-by joins. A left join on
- * the condition, then the first rows for each left row. */
+/* Joins of each left row with the right rows that come first by a rank: as-of joins and nearest-by joins. A left join
+ * on the condition, then the first rows for each left row. */
 #include "frontend/spark/translate/scope.h"
 #include <stdio.h>
 #include <strings.h>
@@ -111,7 +111,8 @@ static trn_status join_type(nearest *n, const char *type, const char *what, trn_
   if (inner || strcasecmp(type, "left") == 0 || strcasecmp(type, "leftouter") == 0 ||
       strcasecmp(type, "left_outer") == 0)
     return TRN_OK;
-  return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "requirement failed: Unsupported %s join type %s", what, type);
+  return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "requirement failed: Unsupported %s join type %s", what,
+                       type);
 }
 
 /* ---- nearest-by ---- */

@@ -71,16 +71,46 @@ static bool fill(trn_arena *arena, const trn_expr *expr, unsigned depth, literal
     return out->null != NULL;
   }
   switch ((trn_type_id)expr->type->id) {
-  case TRN_TYPE_BOOL: out->literal_type_case = KIND(BOOLEAN); out->boolean = value->value.boolean; return true;
-  case TRN_TYPE_INT8: out->literal_type_case = KIND(BYTE); out->byte = (int32_t)number; return true;
-  case TRN_TYPE_INT16: out->literal_type_case = KIND(SHORT); out->short_ = (int32_t)number; return true;
-  case TRN_TYPE_INT32: out->literal_type_case = KIND(INTEGER); out->integer = (int32_t)number; return true;
-  case TRN_TYPE_INT64: out->literal_type_case = KIND(LONG); out->long_ = number; return true;
-  case TRN_TYPE_FLOAT32: out->literal_type_case = KIND(FLOAT); out->float_ = (float)value->value.number; return true;
-  case TRN_TYPE_FLOAT64: out->literal_type_case = KIND(DOUBLE); out->double_ = value->value.number; return true;
-  case TRN_TYPE_DATE: out->literal_type_case = KIND(DATE); out->date = (int32_t)number; return true;
-  case TRN_TYPE_TIMESTAMP: out->literal_type_case = KIND(TIMESTAMP); out->timestamp = number; return true;
-  case TRN_TYPE_TIMESTAMP_NTZ: out->literal_type_case = KIND(TIMESTAMP_NTZ); out->timestamp_ntz = number; return true;
+  case TRN_TYPE_BOOL:
+    out->literal_type_case = KIND(BOOLEAN);
+    out->boolean = value->value.boolean;
+    return true;
+  case TRN_TYPE_INT8:
+    out->literal_type_case = KIND(BYTE);
+    out->byte = (int32_t)number;
+    return true;
+  case TRN_TYPE_INT16:
+    out->literal_type_case = KIND(SHORT);
+    out->short_ = (int32_t)number;
+    return true;
+  case TRN_TYPE_INT32:
+    out->literal_type_case = KIND(INTEGER);
+    out->integer = (int32_t)number;
+    return true;
+  case TRN_TYPE_INT64:
+    out->literal_type_case = KIND(LONG);
+    out->long_ = number;
+    return true;
+  case TRN_TYPE_FLOAT32:
+    out->literal_type_case = KIND(FLOAT);
+    out->float_ = (float)value->value.number;
+    return true;
+  case TRN_TYPE_FLOAT64:
+    out->literal_type_case = KIND(DOUBLE);
+    out->double_ = value->value.number;
+    return true;
+  case TRN_TYPE_DATE:
+    out->literal_type_case = KIND(DATE);
+    out->date = (int32_t)number;
+    return true;
+  case TRN_TYPE_TIMESTAMP:
+    out->literal_type_case = KIND(TIMESTAMP);
+    out->timestamp = number;
+    return true;
+  case TRN_TYPE_TIMESTAMP_NTZ:
+    out->literal_type_case = KIND(TIMESTAMP_NTZ);
+    out->timestamp_ntz = number;
+    return true;
   case TRN_TYPE_INTERVAL_YEAR_MONTH:
     out->literal_type_case = KIND(YEAR_MONTH_INTERVAL);
     out->year_month_interval = (int32_t)number;
@@ -142,8 +172,8 @@ static trn_status check_metrics(spark_translator *t, const spark_scope *scope, c
     if (!column) continue;
     const char *name = spark__sql_text(t, spark__column_name(t, scope, column->u.column));
     if (!name) return trn__no_memory(error);
-    return spark__error(t, error, TRN_INVALID_ARGUMENT,
-                        "INVALID_OBSERVED_METRICS.NON_AGGREGATE_FUNC_ARG_IS_ATTRIBUTE", NOWHERE, "expr", name, NULL);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_OBSERVED_METRICS.NON_AGGREGATE_FUNC_ARG_IS_ATTRIBUTE",
+                        NOWHERE, "expr", name, NULL);
   }
   return TRN_OK;
 }

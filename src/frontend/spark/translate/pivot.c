@@ -224,7 +224,8 @@ static trn_status text_or_null(spark_translator *t, spark_value *value, trn_erro
   spark_value branches[3] = {{0}, {.name = "null", .is_foldable = true}, *value};
   trn_status status = spark__call_by_name(t, "isnull", value, 1, NOWHERE, &branches[0], error);
   if (status == TRN_OK)
-    status = spark__cast(t, value->expr, trn__type(TRN_TYPE_STRING), SPARK_CAST_ANSI, NOWHERE, &branches[2].expr, error);
+    status =
+        spark__cast(t, value->expr, trn__type(TRN_TYPE_STRING), SPARK_CAST_ANSI, NOWHERE, &branches[2].expr, error);
   branches[1].expr = trn__expr_string(t->arena, "null", 4);
   if (!branches[1].expr) return trn__no_memory(error);
   return status == TRN_OK ? spark__call_by_name(t, "when", branches, 3, NOWHERE, value, error) : status;

@@ -199,13 +199,13 @@ static trn_status transpose(spark_translator *t, const Spark__Connect__Transpose
   if (status != TRN_OK) return status;
   turned.width = rows.row_count + 1;
   turned.row_count = x.other_count;
-  turned.cells = TRN_NEW_N(t->arena, const trn_expr *, turned.width * turned.row_count);
+  turned.cells = TRN_NEW_N(t->arena, const trn_expr *, turned.width *turned.row_count);
   trn_field *fields = TRN_NEW_N(t->arena, trn_field, turned.width);
   if (!turned.cells || !fields) return trn__no_memory(error);
   fields[0] = (trn_field){.name = "key", .type = trn__type(TRN_TYPE_STRING)};
   for (size_t r = 0; r < rows.row_count; r++)
-    fields[r + 1] = (trn_field){
-        .name = rows.cells[r * rows.width]->u.literal.value.bytes.data, .type = x.type, .nullable = true};
+    fields[r + 1] =
+        (trn_field){.name = rows.cells[r * rows.width]->u.literal.value.bytes.data, .type = x.type, .nullable = true};
   for (size_t c = 0; c < turned.row_count; c++) {
     const trn_expr **row = turned.cells + c * turned.width;
     row[0] = trn__expr_string(t->arena, x.others[c].name, strlen(x.others[c].name));
@@ -219,7 +219,8 @@ static trn_status transpose(spark_translator *t, const Spark__Connect__Transpose
 static trn_expr *array_literal(spark_translator *t, const trn_type *element, const trn_expr **items, size_t count,
                                bool contains_null) {
   const trn_type *type = trn__type_array(t->arena, element, contains_null);
-  trn_expr *expr = type && count <= UINT32_MAX ? trn__expr_create(t->arena, TRN_EXPR_LITERAL, type, false, NULL, 0) : NULL;
+  trn_expr *expr =
+      type && count <= UINT32_MAX ? trn__expr_create(t->arena, TRN_EXPR_LITERAL, type, false, NULL, 0) : NULL;
   if (!expr) return NULL;
   expr->u.literal.value.nested.items = items;
   expr->u.literal.value.nested.count = (uint32_t)count;
@@ -317,7 +318,8 @@ trn_status spark__quantile_of(spark_translator *t, const spark_value *sorted, do
     status = spark__call_by_name(t, "*", args, 2, NOWHERE, &args[0], error);
     if (status == TRN_OK) status = spark__call_by_name(t, "ceil", args, 1, NOWHERE, &index[0], error);
     if (status == TRN_OK)
-      status = spark__cast(t, index[0].expr, trn__type(TRN_TYPE_INT32), SPARK_CAST_ANSI, NOWHERE, &index[0].expr, error);
+      status =
+          spark__cast(t, index[0].expr, trn__type(TRN_TYPE_INT32), SPARK_CAST_ANSI, NOWHERE, &index[0].expr, error);
   }
   index[1] = int_value(t, 1);
   if (!index[1].expr) return trn__no_memory(error);
@@ -339,10 +341,9 @@ static trn_status quantile_lists(spark_translator *t, const Spark__Connect__Stat
       trn_strbuf text = {0};
       spark__type_simple(&text, type);
       const char *shown = spark__finish_text(t, &text);
-      return trn_error_set(
-          error, TRN_INVALID_ARGUMENT, NULL,
-          "requirement failed: Quantile calculation for column %s with data type %s is not supported.", columns[i].name,
-          shown ? shown : "");
+      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                           "requirement failed: Quantile calculation for column %s with data type %s is not supported.",
+                           columns[i].name, shown ? shown : "");
     }
     status = sorted_list(t, &columns[i], &lists[i], error);
     lists[i].is_alias = true;
@@ -382,8 +383,8 @@ static trn_status approx_quantile(spark_translator *t, const Spark__Connect__Sta
   if (status != TRN_OK) return status;
   for (size_t c = 0; c < count; c++) { /* a column without values has no quantiles */
     bool none = !width || !rows.row_count || rows.cells[c * width]->u.literal.is_null;
-    items[c] = array_literal(t, trn__type(TRN_TYPE_FLOAT64), none ? NULL : rows.cells + c * width, none ? 0 : width,
-                             false);
+    items[c] =
+        array_literal(t, trn__type(TRN_TYPE_FLOAT64), none ? NULL : rows.cells + c * width, none ? 0 : width, false);
     if (!items[c]) return trn__no_memory(error);
   }
   const trn_type *inner = trn__type_array(t->arena, trn__type(TRN_TYPE_FLOAT64), false);
@@ -417,11 +418,11 @@ static trn_status sample_by(spark_translator *t, const Spark__Connect__StatSampl
     if (status == TRN_OK && !args[2 * i + 1].expr) status = trn__no_memory(error);
   }
   args[2 * node->n_fractions] = double_value(t, 0);
-  seed = (spark_value){.expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT64),
-                                             node->_seed_case ? node->seed : trn__now_ns()),
-                       .name = "seed",
-                       .is_foldable = true,
-                       .is_literal = true};
+  seed = (spark_value){
+      .expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT64), node->_seed_case ? node->seed : trn__now_ns()),
+      .name = "seed",
+      .is_foldable = true,
+      .is_literal = true};
   if (status == TRN_OK && (!seed.expr || !args[2 * node->n_fractions].expr)) status = trn__no_memory(error);
   if (status == TRN_OK) status = spark__call_by_name(t, "rand", &seed, 1, NOWHERE, &pair[0], error);
   pair[1] = args[0];

@@ -231,7 +231,7 @@ trn_status spark__run_now(spark_translator *t, const spark_relation *relation, s
 typedef struct ipc_pull {
   pthread_mutex_t mu;
   pthread_cond_t cond;
-  bool done;           /* guarded by mu, as the rest */
+  bool done; /* guarded by mu, as the rest */
   trn_status status;
   trn_error *error;    /* owned */
   trn_ipc_piece piece; /* owned */
@@ -322,9 +322,9 @@ trn_status spark__rows_relation(spark_translator *t, const spark_rows *rows, con
     for (size_t c = 0; cells && c < rows->width; c++)
       if (!(cells[c] = trn__expr_null(t->arena, fields[c].type))) return trn__no_memory(error);
   }
-  trn_rel *rel = cells ? trn__rel_create(t->arena, TRN_REL_VALUES, NULL, 0, cells, count * rows->width, columns,
-                                         rows->width)
-                       : NULL;
+  trn_rel *rel =
+      cells ? trn__rel_create(t->arena, TRN_REL_VALUES, NULL, 0, cells, count * rows->width, columns, rows->width)
+            : NULL;
   if (!rel) return trn__no_memory(error);
   rel->u.values.row_count = (uint32_t)count;
   if (!rows->row_count) {
