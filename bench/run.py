@@ -141,9 +141,8 @@ def start_canned(ours_url, folder):
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.proto import base_pb2 as pb
     id = str(uuid.uuid4())
-    spark = SparkSession.builder.remote(f"{ours_url}/;session_id={id}").create()
+    spark = SparkSession.builder.remote(f"{ours_url}/;session_id={id};user_id=b").create()
     frame = spark.sql("select 1")
-    requests = {"ReleaseExecute": None}
     def execute(command):
         request = spark.client._execute_plan_request_with_metadata()
         request.plan.CopyFrom(command)
@@ -155,9 +154,9 @@ def start_canned(ours_url, folder):
     config = pb.ConfigRequest(session_id=id, user_context=pb.UserContext(user_id="b"))
     pair = config.operation.get_with_default.pairs.add()
     pair.key, pair.value = "spark.sql.execution.pyspark.binaryAsBytes", "true"
-    release = pb.ReleaseExecuteRequest(session_id=id, operation_id=str(uuid.uuid4()), release_all=pb.ReleaseExecuteRequest.ReleaseAll())
+    release = pb.ReleaseExecuteRequest(session_id=id, user_context=pb.UserContext(user_id="b"), operation_id=str(uuid.uuid4()), release_all=pb.ReleaseExecuteRequest.ReleaseAll())
     requests = {"ExecutePlan.first": execute(command), "ExecutePlan": execute(root), "Config": config, "ReleaseExecute": release,
-                "ReleaseSession": pb.ReleaseSessionRequest(session_id=id)}
+                "ReleaseSession": pb.ReleaseSessionRequest(session_id=id, user_context=pb.UserContext(user_id="b"))}
     replies = folder / "canned"
     replies.mkdir(exist_ok=True)
     with grpc.insecure_channel(ours_url.replace("sc://", "")) as channel:
@@ -169,7 +168,7 @@ def start_canned(ours_url, folder):
                 answers = [channel.unary_unary(method)(request.SerializeToString())]
             (replies / name).write_bytes(b"".join(struct.pack("<I", len(a)) + a for a in answers))
     process = subprocess.Popen([str(ROOT / "build/release/canned_server"), str(replies)], stdout=subprocess.PIPE, text=True)
-    return process, SparkSession.builder.remote(f"{process.stdout.readline().strip()}/;session_id={id}").create()
+    return process, SparkSession.builder.remote(f"{process.stdout.readline().strip()}/;session_id={id};user_id=b").create()
 
 
 def bench_select1(ours, sail, folder, rounds):
@@ -182,6 +181,7 @@ def bench_select1(ours, sail, folder, rounds):
         return run
     result = interleave({"trunnion": many(ours), "sail": many(sail), "canned": many(canned)}, rounds)
     show("select 1", {k: v if isinstance(v, Exception) else v / 100 for k, v in result.items()})
+    canned.stop()
     canned_process.terminate()
 
 

@@ -239,12 +239,18 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Whether `is` is the view layout of `plain`. Views that files have stay: operators take either, kernels get the plain
+/// layout (functions.rs), and so does the output.
+fn is_view_of(is: &DataType, plain: &DataType) -> bool {
+    matches!((is, plain), (DataType::Utf8View, DataType::Utf8) | (DataType::BinaryView, DataType::Binary))
+}
+
 /// The type that the encoding has for columns of `data_type`: what a source gives is cast to it where it differs.
 pub fn engine_type(data_type: &DataType) -> DataType {
     let same = |field: &Arc<Field>| Arc::new(field.as_ref().clone().with_data_type(engine_type(field.data_type())));
     match data_type {
-        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
-        DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => DataType::Binary,
+        DataType::LargeUtf8 => DataType::Utf8,
+        DataType::LargeBinary | DataType::FixedSizeBinary(_) => DataType::Binary,
         DataType::Timestamp(_, None) => DataType::Timestamp(TimeUnit::Microsecond, None),
         DataType::Timestamp(_, Some(_)) => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         DataType::Duration(_) => DataType::Duration(TimeUnit::Microsecond),
@@ -274,7 +280,7 @@ pub fn needs_cast(is: &DataType, declared: &DataType) -> bool {
     match declared {
         DataType::Null => false,
         nested if is_nested(nested) => !crate::output::same_layout(is, nested),
-        plain => is != plain,
+        plain => is != plain && !is_view_of(is, plain),
     }
 }
 
