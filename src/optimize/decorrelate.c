@@ -1,9 +1,9 @@
 /* Decorrelation: SUBQUERY expressions become joins, OUTER references become columns.
  *
  * The subquery's correlated predicates are pulled up through its relations until they can stand in the condition of a
- * join with the relation that holds the subquery: EXISTS and IN in a conjunction become semi and anti joins, elsewhere mark
- * joins; a scalar subquery becomes a left join with one row per key. This is done here, and not by the engine, because
- * plans with correlated subqueries cannot be encoded and the engine pulls outer references out of filters only.
+ * join with the relation that holds the subquery: EXISTS and IN in a conjunction become semi and anti joins, elsewhere
+ * mark joins; a scalar subquery becomes a left join with one row per key. This is done here, and not by the engine,
+ * because plans with correlated subqueries cannot be encoded and the engine pulls outer references out of filters only.
  *
  * Bounds: recursion follows the plan's own nesting, which is limited by TRN_PLAN_DEPTH_MAX; runs on a big stack. */
 #include "optimize/optimize.h"
@@ -23,11 +23,13 @@ static trn_status unsupported(dec *d, const char *what) {
   return trn_error_set(d->error, TRN_UNIMPLEMENTED, NULL, "a correlated subquery with %s is not supported yet", what);
 }
 
-static trn_status no_memory(dec *d) { return trn__no_memory(d->error); }
+static trn_status no_memory(dec *d) {
+  return trn__no_memory(d->error);
+}
 
 /* ---- sets of column ids ---- */
 
-bool trn__columns_have(const trn_rel *rel, uint32_t id) {
+static bool columns_have(const trn_rel *rel, uint32_t id) {
   for (uint32_t i = 0; i < rel->column_count; i++)
     if (rel->columns[i].id == id) return true;
   return false;
@@ -65,7 +67,8 @@ static const trn_expr *and2(dec *d, const trn_expr *a, const trn_expr *b) {
   if (a == NULL) return b;
   if (b == NULL) return a;
   const trn_expr *args[2] = {a, b};
-  return trn__expr_call(d->arena, TRN_HOME_NATIVE, "and", trn__type(TRN_TYPE_BOOL), a->nullable || b->nullable, args, 2);
+  return trn__expr_call(d->arena, TRN_HOME_NATIVE, "and", trn__type(TRN_TYPE_BOOL), a->nullable || b->nullable, args,
+                        2);
 }
 
 static const trn_expr *call1(dec *d, const char *name, const trn_expr *a) {
@@ -133,10 +136,12 @@ typedef struct outer_to_column {
 
 static const trn_expr *outer_leaf(void *user, const trn_expr *leaf) {
   outer_to_column *o = user;
-  if (leaf->kind != TRN_EXPR_OUTER || !trn__columns_have(o->rel, leaf->u.column)) return NULL;
+  if (leaf->kind != TRN_EXPR_OUTER || !columns_have(o->rel, leaf->u.column)) return NULL;
   trn_expr *copy = trn__arena_copy(o->d->arena, leaf, sizeof *leaf);
-  if (!copy) o->failed = true;
-  else copy->kind = TRN_EXPR_COLUMN;
+  if (!copy)
+    o->failed = true;
+  else
+    copy->kind = TRN_EXPR_COLUMN;
   return copy;
 }
 
@@ -170,9 +175,9 @@ static bool split(trn_vec *out, const trn_expr *expr) {
 typedef struct pulled {
   const trn_rel *rel;
   const trn_column *columns; /* the subquery's own, wherever they are among rel's now */
-  trn_vec preds; /* of trn_expr: inner columns as COLUMN (all of rel's columns), the others as OUTER */
-  /* What the columns of the original relation are when no row of the outer key exists: only below a global aggregate, which
-   * has a row even then. One per column of the original relation; NULL: no such promise. */
+  trn_vec preds;             /* of trn_expr: inner columns as COLUMN (all of rel's columns), the others as OUTER */
+  /* What the columns of the original relation are when no row of the outer key exists: only below a global aggregate,
+   * which has a row even then. One per column of the original relation; NULL: no such promise. */
   const trn_expr **empty;
   bool one_row; /* at most one row for each combination of the pulled keys */
 } pulled;
@@ -203,8 +208,10 @@ static trn_status pull_filter(dec *d, const trn_rel *rel, pulled *out) {
   for (size_t i = 0; !status && i < conjuncts.count; i++) {
     const trn_expr *c = conjuncts.items[i];
     if (expr_facts(c) & HAS_OUTER) {
-      if (out->empty) status = unsupported(d, "an outer column in HAVING");
-      else if (!trn__vec_push(&out->preds, (void *)(uintptr_t)c)) status = no_memory(d);
+      if (out->empty)
+        status = unsupported(d, "an outer column in HAVING");
+      else if (!trn__vec_push(&out->preds, (void *)(uintptr_t)c))
+        status = no_memory(d);
     } else if (!(kept = and2(d, kept, c))) {
       status = no_memory(d);
     }
@@ -232,8 +239,8 @@ typedef struct extra {
   uint32_t count, capacity;
 } extra;
 
-static trn_status need_columns(dec *d, const trn_expr *expr, const trn_rel *input, const trn_column *have, uint32_t count,
-                               extra *e) {
+static trn_status need_columns(dec *d, const trn_expr *expr, const trn_rel *input, const trn_column *have,
+                               uint32_t count, extra *e) {
   if (expr->kind == TRN_EXPR_COLUMN) {
     for (uint32_t i = 0; i < count; i++)
       if (have[i].id == expr->u.column) return TRN_OK;
@@ -310,8 +317,8 @@ static bool is_key(const trn_expr *pred, int *inner) {
   return false;
 }
 
-/* Makes the inner sides of the pulled key predicates grouping keys of an aggregate over out->rel: exprs/columns get them
- * in front, and the predicates refer to the new columns. */
+/* Makes the inner sides of the pulled key predicates grouping keys of an aggregate over out->rel: exprs/columns get
+ * them in front, and the predicates refer to the new columns. */
 static trn_status keys_of(dec *d, pulled *out, const trn_expr **exprs, trn_column *columns, uint32_t *count) {
   *count = 0;
   for (size_t i = 0; i < out->preds.count; i++) {
@@ -355,8 +362,8 @@ static trn_status pull_aggregate(dec *d, const trn_rel *rel, pulled *out) {
   } else {
     out->one_row = false;
   }
-  trn_rel *aggregate = trn__rel_create(d->arena, TRN_REL_AGGREGATE, &out->rel, 1, exprs, rel->expr_count + keys, columns,
-                                       rel->column_count + keys);
+  trn_rel *aggregate = trn__rel_create(d->arena, TRN_REL_AGGREGATE, &out->rel, 1, exprs, rel->expr_count + keys,
+                                       columns, rel->column_count + keys);
   if (!aggregate) return no_memory(d);
   aggregate->u.aggregate.group_count = rel->u.aggregate.group_count + keys;
   out->rel = aggregate;
@@ -369,7 +376,8 @@ static trn_status pull_join(dec *d, const trn_rel *rel, pulled *out) {
   bool inner = type == TRN_JOIN_INNER;
   if (!inner && (rel_has_outer(rel->inputs[1]) || (condition && expr_facts(condition) & HAS_OUTER)))
     return unsupported(d, "an outer column below an outer, semi or anti join");
-  if (!inner && (type == TRN_JOIN_RIGHT || type == TRN_JOIN_FULL)) return unsupported(d, "an outer column below a join");
+  if (!inner && (type == TRN_JOIN_RIGHT || type == TRN_JOIN_FULL))
+    return unsupported(d, "an outer column below a join");
   trn_status status = pull(d, rel->inputs[0], out);
   pulled right = {.rel = rel->inputs[1]};
   if (!status && inner) status = pull(d, rel->inputs[1], &right);
@@ -390,23 +398,12 @@ static trn_status pull_join(dec *d, const trn_rel *rel, pulled *out) {
     status = unsupported(d, "a join over a correlated aggregate");
   out->empty = NULL, out->one_row = false;
   if (!status) {
-    if (type == TRN_JOIN_LEFT_MARK) { /* keeps its mark column, whose id is the last one */
-      trn_column *columns = TRN_NEW_N(d->arena, trn_column, out->rel->column_count + 1);
-      const trn_rel *inputs[2] = {out->rel, right.rel};
-      if (columns) {
-        memcpy(columns, out->rel->columns, out->rel->column_count * sizeof *columns);
-        columns[out->rel->column_count] = rel->columns[rel->column_count - 1];
-      }
-      trn_rel *join = columns ? trn__rel_create(d->arena, TRN_REL_JOIN, inputs, 2, &kept, kept != NULL, columns,
-                                                out->rel->column_count + 1)
-                              : NULL;
-      if (join) join->u.join = rel->u.join;
-      out->rel = join;
-    } else {
-      trn_rel *join = trn__rel_join(d->arena, type, out->rel, right.rel, kept);
-      if (join) join->u.join.null_aware = rel->u.join.null_aware;
-      out->rel = join;
-    }
+    bool mark = type == TRN_JOIN_LEFT_MARK; /* keeps its mark column, the last one */
+    trn_rel *join =
+        mark ? trn__rel_mark_join(d->arena, out->rel, right.rel, kept, rel->columns[rel->column_count - 1].id)
+             : trn__rel_join(d->arena, type, out->rel, right.rel, kept);
+    if (join) join->u.join.null_aware = rel->u.join.null_aware;
+    out->rel = join;
     if (!out->rel) status = no_memory(d);
   }
   trn__vec_finish(&conjuncts);
@@ -438,8 +435,10 @@ static trn_status pull(dec *d, const trn_rel *rel, pulled *out) {
       status = no_memory(d);
     break;
   case TRN_REL_SORT:
-    if (rel->u.sort.fetch >= 0) status = unsupported(d, "LIMIT");
-    else status = pull(d, rel->inputs[0], out); /* the order inside a subquery means nothing */
+    if (rel->u.sort.fetch >= 0)
+      status = unsupported(d, "LIMIT");
+    else
+      status = pull(d, rel->inputs[0], out); /* the order inside a subquery means nothing */
     break;
   case TRN_REL_LIMIT: status = unsupported(d, "LIMIT"); break;
   case TRN_REL_UNION:
@@ -543,22 +542,15 @@ static trn_status join_predicate(dec *d, const trn_expr *sub, bool negated, cons
 
 static trn_status mark_join(dec *d, const trn_rel **cur, const trn_rel *right, const trn_expr *condition,
                             const trn_expr **mark) {
-  const trn_rel *left = *cur, *inputs[2] = {left, right};
-  trn_column *columns = TRN_NEW_N(d->arena, trn_column, left->column_count + 1);
-  if (!columns) return no_memory(d);
-  memcpy(columns, left->columns, left->column_count * sizeof *columns);
-  columns[left->column_count] = new_column(d, trn__type(TRN_TYPE_BOOL), false);
   if (!condition && !(condition = trn__expr_bool(d->arena, true))) return no_memory(d);
-  trn_rel *join = trn__rel_create(d->arena, TRN_REL_JOIN, inputs, 2, &condition, 1, columns, left->column_count + 1);
-  if (!join) return no_memory(d);
-  join->u.join.type = TRN_JOIN_LEFT_MARK;
-  *mark = trn__expr_column(d->arena, &columns[left->column_count]);
-  *cur = join;
-  return *mark ? TRN_OK : no_memory(d);
+  trn_column column = new_column(d, trn__type(TRN_TYPE_BOOL), false);
+  *cur = trn__rel_mark_join(d->arena, *cur, right, condition, column.id);
+  *mark = trn__expr_column(d->arena, &column);
+  return *cur && *mark ? TRN_OK : no_memory(d);
 }
 
-/* [NOT] EXISTS / IN anywhere in an expression: a mark join. As Spark's existence joins, it is never NULL: an IN that cannot
- * tell is false, and so is a NOT IN. */
+/* [NOT] EXISTS / IN anywhere in an expression: a mark join. As Spark's existence joins, it is never NULL: an IN that
+ * cannot tell is false, and so is a NOT IN. */
 static trn_status mark_predicate(dec *d, const trn_expr *sub, bool negated, const trn_rel **cur, const trn_expr **out) {
   pulled p = {0};
   const trn_expr *condition = NULL, *mark = NULL;
@@ -571,8 +563,7 @@ static trn_status mark_predicate(dec *d, const trn_expr *sub, bool negated, cons
     if (!status && is_in) status = in_condition(d, sub, &p, negated, &condition);
     if (!status) status = mark_join(d, cur, p.rel, condition, &mark);
   }
-  if (!status && mark && negated)
-    mark = trn__expr_call(d->arena, TRN_HOME_NATIVE, "not", mark->type, false, &mark, 1);
+  if (!status && mark && negated) mark = trn__expr_call(d->arena, TRN_HOME_NATIVE, "not", mark->type, false, &mark, 1);
   if (!status && !mark) status = no_memory(d);
   *out = mark;
   trn__vec_finish(&p.preds);
@@ -595,8 +586,7 @@ static trn_status one_row_per_key(dec *d, pulled *p) {
   single->u.aggregate.home = TRN_HOME_LIBRARY;
   exprs[keys] = single;
   columns[keys] = new_column(d, value.type, true);
-  trn_rel *aggregate =
-      trn__rel_create(d->arena, TRN_REL_AGGREGATE, &p->rel, 1, exprs, keys + 1, columns, keys + 1);
+  trn_rel *aggregate = trn__rel_create(d->arena, TRN_REL_AGGREGATE, &p->rel, 1, exprs, keys + 1, columns, keys + 1);
   if (!aggregate) return no_memory(d);
   aggregate->u.aggregate.group_count = keys;
   /* the value comes first again */
@@ -610,7 +600,9 @@ static trn_status one_row_per_key(dec *d, pulled *p) {
   return p->rel ? TRN_OK : no_memory(d);
 }
 
-static bool is_null_literal(const trn_expr *expr) { return expr->kind == TRN_EXPR_LITERAL && expr->u.literal.is_null; }
+static bool is_null_literal(const trn_expr *expr) {
+  return expr->kind == TRN_EXPR_LITERAL && expr->u.literal.is_null;
+}
 
 /* The value of a scalar subquery as an expression over *cur, which is joined with it. */
 static trn_status join_scalar(dec *d, const trn_expr *sub, const trn_rel **cur, const trn_expr **out) {
@@ -762,9 +754,12 @@ static trn_status fix_rel(dec *d, const trn_rel *rel, const trn_rel **out) {
     if (!status) changed |= inputs[i] != rel->inputs[i];
   }
   if (!status && (own_facts(rel) & HAS_SUBQUERY)) {
-    if (rel->kind == TRN_REL_FILTER) status = fix_filter(d, rel, inputs[0], rel->exprs[0], out);
-    else if (rel->kind == TRN_REL_JOIN) status = fix_join(d, rel, inputs, out);
-    else if (rel->input_count == 1) status = fix_single(d, rel, inputs[0], out);
+    if (rel->kind == TRN_REL_FILTER)
+      status = fix_filter(d, rel, inputs[0], rel->exprs[0], out);
+    else if (rel->kind == TRN_REL_JOIN)
+      status = fix_join(d, rel, inputs, out);
+    else if (rel->input_count == 1)
+      status = fix_single(d, rel, inputs[0], out);
     else
       status = trn_error_set(d->error, TRN_UNIMPLEMENTED, NULL, "a subquery at this place is not supported yet");
   } else if (!status) {

@@ -8,6 +8,5 @@
 trn_status trn__plan_check_size(const trn_rel *root, trn_error **error);
 
 /* trn__decorrelate is declared in plan/plan.h. */
-bool trn__columns_have(const trn_rel *rel, uint32_t id);
 
 #endif
