@@ -425,35 +425,28 @@ static trn_status unix_date(fn_call *call) {
 }
 
 /* ---- binding: argument letters, then the result's kind ---- */
-#define BIND(name, letters, result)                                                                                    \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
-    (void)schema;                                                                                                      \
-    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
-    *out = result;                                                                                                     \
-    return TRN_OK;                                                                                                     \
-  }
-BIND(extract_date, "Ds", fn__type(FN_INT32))
-BIND(extract_timestamp, "Ms|s", fn__type(FN_INT32))
-BIND(extract_time, "*s", fn__type(FN_INT32))
-BIND(second, "M|s", fn__type(FN_INT32))
-BIND(extract_second, "M|s", fn__type_decimal(8, 6))
-BIND(date_int, "Di", fn__type(FN_DATE))
-BIND(date_diff, "DD", fn__type(FN_INT32))
-BIND(date_diff_dt, "DD", fn__type(FN_DAY_TIME))
-BIND(date_months, "DY", fn__type(FN_DATE))
-BIND(timestamp_months, "MY|s", call->columns[0].type)
-BIND(timestamp_time, "MI|s", call->columns[0].type)
-BIND(timestamp_diff, "MM|s", fn__type(FN_DAY_TIME))
-BIND(months_between, "MMb|s", fn__type(FN_FLOAT64))
-BIND(make_date, "iii", fn__type(FN_DATE))
-BIND(date, "D", fn__type(FN_DATE))
-BIND(date_string, "Ds", fn__type(FN_DATE))
-BIND(trunc_timestamp, "sM|s", call->columns[1].type)
-BIND(shift_zone, "Ms", call->columns[0].type)
-BIND(unix_time, "M", fn__type(FN_INT64))
-BIND(from_unix, "n", fn__type(FN_TIMESTAMP))
-BIND(unix_date, "D", fn__type(FN_INT32))
-BIND(from_unix_date, "i", fn__type(FN_DATE))
+FN_BIND(extract_date, "Ds", fn__type(FN_INT32))
+FN_BIND(extract_timestamp, "Ms|s", fn__type(FN_INT32))
+FN_BIND(extract_time, "*s", fn__type(FN_INT32))
+FN_BIND(second, "M|s", fn__type(FN_INT32))
+FN_BIND(extract_second, "M|s", fn__type_decimal(8, 6))
+FN_BIND(date_int, "Di", fn__type(FN_DATE))
+FN_BIND(date_diff, "DD", fn__type(FN_INT32))
+FN_BIND(date_diff_dt, "DD", fn__type(FN_DAY_TIME))
+FN_BIND(date_months, "DY", fn__type(FN_DATE))
+FN_BIND(timestamp_months, "MY|s", call->columns[0].type)
+FN_BIND(timestamp_time, "MI|s", call->columns[0].type)
+FN_BIND(timestamp_diff, "MM|s", fn__type(FN_DAY_TIME))
+FN_BIND(months_between, "MMb|s", fn__type(FN_FLOAT64))
+FN_BIND(make_date, "iii", fn__type(FN_DATE))
+FN_BIND(date, "D", fn__type(FN_DATE))
+FN_BIND(date_string, "Ds", fn__type(FN_DATE))
+FN_BIND(trunc_timestamp, "sM|s", call->columns[1].type)
+FN_BIND(shift_zone, "Ms", call->columns[0].type)
+FN_BIND(unix_time, "M", fn__type(FN_INT64))
+FN_BIND(from_unix, "n", fn__type(FN_TIMESTAMP))
+FN_BIND(unix_date, "D", fn__type(FN_INT32))
+FN_BIND(from_unix_date, "i", fn__type(FN_DATE))
 
 #define STRICT(name, flags, op, bind, kernel)                                                                          \
   { "trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel }

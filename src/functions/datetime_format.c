@@ -115,19 +115,12 @@ static trn_status parse(fn_call *call) {
   return status;
 }
 
-#define BIND(name, letters, result)                                                                                    \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
-    (void)schema;                                                                                                      \
-    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
-    *out = result;                                                                                                     \
-    return TRN_OK;                                                                                                     \
-  }
-BIND(format, "Ms|s", fn__type(FN_STRING))
-BIND(from_unix, "ls|s", fn__type(FN_STRING))
-BIND(timestamp, "ss|s", fn__type(FN_TIMESTAMP))
-BIND(date, "ss", fn__type(FN_DATE))
-BIND(ntz, "ss", fn__type(FN_TIMESTAMP_NTZ))
-BIND(unix, "ss|s", fn__type(FN_INT64))
+FN_BIND(format, "Ms|s", fn__type(FN_STRING))
+FN_BIND(from_unix, "ls|s", fn__type(FN_STRING))
+FN_BIND(timestamp, "ss|s", fn__type(FN_TIMESTAMP))
+FN_BIND(date, "ss", fn__type(FN_DATE))
+FN_BIND(ntz, "ss", fn__type(FN_TIMESTAMP_NTZ))
+FN_BIND(unix, "ss|s", fn__type(FN_INT64))
 
 #define PARSE(name, op, bind)                                                                                          \
   {"trn." name, TRN_IMMUTABLE, FN_STRICT | FN_POSITION, op, bind, parse}, {                                            \

@@ -467,22 +467,15 @@ static trn_status bind_elt(fn_call *call, fn_type *out, struct ArrowSchema *sche
   return out->kind == FN_STRING || out->kind == FN_BINARY ? TRN_OK : fn__mismatch(call);
 }
 
-#define BIND(name, letters, result)                                                                                    \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
-    (void)schema;                                                                                                      \
-    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
-    *out = fn__type(result);                                                                                           \
-    return TRN_OK;                                                                                                     \
-  }
-BIND(string, "s", FN_STRING)
-BIND(check, "t", FN_BOOL)
-BIND(repair, "t", FN_STRING)
-BIND(luhn, "s", FN_BOOL)
-BIND(encode, "ss", FN_BINARY)
-BIND(decode, "zs", FN_STRING)
-BIND(url, "ss|s", FN_STRING)
-BIND(find, "ss", FN_INT32)
-BIND(mask, "sssss", FN_STRING)
+FN_BIND(string, "s", fn__type(FN_STRING))
+FN_BIND(check, "t", fn__type(FN_BOOL))
+FN_BIND(repair, "t", fn__type(FN_STRING))
+FN_BIND(luhn, "s", fn__type(FN_BOOL))
+FN_BIND(encode, "ss", fn__type(FN_BINARY))
+FN_BIND(decode, "zs", fn__type(FN_STRING))
+FN_BIND(url, "ss|s", fn__type(FN_STRING))
+FN_BIND(find, "ss", fn__type(FN_INT32))
+FN_BIND(mask, "sssss", fn__type(FN_STRING))
 
 #define STRICT(name, flags, op, bind, kernel)                                                                          \
   { "trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel }

@@ -70,6 +70,14 @@ trn_status fn__bind_first(fn_call *call, fn_type *out, struct ArrowSchema *schem
  * string, z binary, t string or binary, D date, T timestamp, N timestamp_ntz, M either, L list, Y year-month, I
  * day-time, * anything; a '|' makes the rest optional. */
 bool fn__args_are(const fn_call *call, const char *letters);
+/* Defines bind_<name>: these argument letters, that result. */
+#define FN_BIND(name, letters, result)                                                                                 \
+  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
+    (void)schema;                                                                                                      \
+    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
+    *out = result;                                                                                                     \
+    return TRN_OK;                                                                                                     \
+  }
 
 /* The value of a literal string argument; false when it is null or none. */
 bool fn__literal_text(const fn_call *call, size_t index, fn_text *out);
@@ -87,6 +95,7 @@ trn_status fn__evaluate(const struct trn_scalar_function *function, const trn_fu
 extern const fn_scalar fn__arithmetic_table[], fn__rounding_table[], fn__cast_table[], fn__datetime_table[],
     fn__datetime_format_table[], fn__interval_table[], fn__string_table[], fn__string_more_table[], fn__math_table[],
     fn__hash_table[], fn__conditional_table[], fn__nested_table[], fn__nested_make_table[], fn__nested_list_table[],
-    fn__nested_map_table[], fn__regex_table[], fn__nested_zip_table[], fn__time_make_table[], fn__json_table[], fn__json_read_table[], fn__list_statistics_table[], fn__encoding_table[];
+    fn__nested_map_table[], fn__regex_table[], fn__nested_zip_table[], fn__time_make_table[], fn__json_table[],
+    fn__json_read_table[], fn__list_statistics_table[], fn__encoding_table[];
 const trn_function_library *fn__library(void);
 #endif

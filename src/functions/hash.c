@@ -212,16 +212,9 @@ static trn_status digest(fn_call *call) {
   return TRN_OK;
 }
 
-#define BIND(name, letters, result)                                                                                    \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
-    (void)schema;                                                                                                      \
-    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
-    *out = result;                                                                                                     \
-    return TRN_OK;                                                                                                     \
-  }
-BIND(digest, "t", fn__type(FN_STRING))
-BIND(sha2, "ti", fn__type(FN_STRING))
-BIND(crc32, "t", fn__type(FN_INT64))
+FN_BIND(digest, "t", fn__type(FN_STRING))
+FN_BIND(sha2, "ti", fn__type(FN_STRING))
+FN_BIND(crc32, "t", fn__type(FN_INT64))
 
 const fn_scalar fn__hash_table[] = {
     {"trn.hash", TRN_IMMUTABLE, FN_NEVER_NULL, 0, fn__bind_i32, hash},

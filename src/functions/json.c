@@ -408,16 +408,9 @@ static trn_status to_json(fn_call *call) {
   return good ? TRN_OK : fn__raise_out_of_memory(&call->report);
 }
 
-#define BIND(name, letters, result)                                                                                    \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
-    (void)schema;                                                                                                      \
-    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
-    *out = result;                                                                                                     \
-    return TRN_OK;                                                                                                     \
-  }
-BIND(get, "ss", fn__type(FN_STRING))
-BIND(length, "s", fn__type(FN_INT32))
-BIND(to_json, "*s", fn__type(FN_STRING))
+FN_BIND(get, "ss", fn__type(FN_STRING))
+FN_BIND(length, "s", fn__type(FN_INT32))
+FN_BIND(to_json, "*s", fn__type(FN_STRING))
 
 const fn_scalar fn__json_table[] = {
     {"trn.get_json_object", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, 0, bind_get, get_json_object},

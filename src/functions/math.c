@@ -281,30 +281,23 @@ static trn_status conv(fn_call *call) {
 }
 
 /* ---- binding ---- */
-#define BIND(name, letters, result)                                                                                    \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
-    (void)schema;                                                                                                      \
-    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
-    *out = result;                                                                                                     \
-    return TRN_OK;                                                                                                     \
-  }
-BIND(double, "g", fn__type(FN_FLOAT64))
-BIND(log, "g|g", fn__type(FN_FLOAT64))
-BIND(doubles, "gg", fn__type(FN_FLOAT64))
-BIND(factorial, "i", fn__type(FN_INT64))
+FN_BIND(double, "g", fn__type(FN_FLOAT64))
+FN_BIND(log, "g|g", fn__type(FN_FLOAT64))
+FN_BIND(doubles, "gg", fn__type(FN_FLOAT64))
+FN_BIND(factorial, "i", fn__type(FN_INT64))
 static trn_status bind_shift(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
   (void)schema;
   if (!fn__args_are(call, "ii") && !fn__args_are(call, "li")) return fn__mismatch(call);
   *out = call->columns[0].type;
   return TRN_OK;
 }
-BIND(count, "*", fn__type(FN_INT32))
-BIND(bits, "nn", call->columns[0].type)
-BIND(bit, "n", call->columns[0].type)
-BIND(get_bit, "ni", fn__type(FN_INT8))
-BIND(width_bucket, "gggl", fn__type(FN_INT64))
-BIND(bin, "n", fn__type(FN_STRING))
-BIND(conv, "sii", fn__type(FN_STRING))
+FN_BIND(count, "*", fn__type(FN_INT32))
+FN_BIND(bits, "nn", call->columns[0].type)
+FN_BIND(bit, "n", call->columns[0].type)
+FN_BIND(get_bit, "ni", fn__type(FN_INT8))
+FN_BIND(width_bucket, "gggl", fn__type(FN_INT64))
+FN_BIND(bin, "n", fn__type(FN_STRING))
+FN_BIND(conv, "sii", fn__type(FN_STRING))
 
 #define STRICT(name, flags, op, bind, kernel)                                                                          \
   { "trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel }

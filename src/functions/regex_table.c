@@ -313,18 +313,11 @@ static trn_status run_extract_all(fn_call *call) {
 }
 
 /* ---- binding ---- */
-#define BIND(name, letters, result)                                                                                    \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
-    (void)schema;                                                                                                      \
-    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
-    *out = result;                                                                                                     \
-    return TRN_OK;                                                                                                     \
-  }
-BIND(rlike, "ss", fn__type(FN_BOOL))
-BIND(extract, "ssi", fn__type(FN_STRING))
-BIND(substr, "ss", fn__type(FN_STRING))
-BIND(number, "ss", fn__type(FN_INT32))
-BIND(replace, "sss|i", fn__type(FN_STRING))
+FN_BIND(rlike, "ss", fn__type(FN_BOOL))
+FN_BIND(extract, "ssi", fn__type(FN_STRING))
+FN_BIND(substr, "ss", fn__type(FN_STRING))
+FN_BIND(number, "ss", fn__type(FN_INT32))
+FN_BIND(replace, "sss|i", fn__type(FN_STRING))
 
 enum { SPLIT = 1, EXTRACT_ALL };
 static trn_status bind_list(fn_call *call, fn_type *out, struct ArrowSchema *schema) {

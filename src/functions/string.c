@@ -426,33 +426,26 @@ static trn_status chr(fn_call *call) {
 }
 
 /* ---- binding ---- */
-#define BIND(name, letters, result)                                                                                    \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
-    (void)schema;                                                                                                      \
-    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
-    *out = result;                                                                                                     \
-    return TRN_OK;                                                                                                     \
-  }
 #define FIRST (call->columns[0].type)
 #define STRING fn__type(FN_STRING)
 #define INT fn__type(FN_INT32)
 #define BOOL fn__type(FN_BOOL)
-BIND(substring, "ti|i", FIRST)
-BIND(text_int, "ti", FIRST)
-BIND(string_int, "si", STRING)
-BIND(index, "ssi", STRING)
-BIND(int, "i", STRING)
-BIND(pad, "ti|t", FIRST)
-BIND(trim, "s|s", STRING)
-BIND(replace, "ss|s", STRING)
-BIND(translate, "sss", STRING)
-BIND(overlay, "tti|i", FIRST)
-BIND(measure, "t", INT)
-BIND(ascii, "s", INT)
-BIND(instr, "ss", INT)
-BIND(locate, "ss|i", INT)
-BIND(match, "tt", BOOL)
-BIND(chr, "l", STRING)
+FN_BIND(substring, "ti|i", FIRST)
+FN_BIND(text_int, "ti", FIRST)
+FN_BIND(string_int, "si", STRING)
+FN_BIND(index, "ssi", STRING)
+FN_BIND(int, "i", STRING)
+FN_BIND(pad, "ti|t", FIRST)
+FN_BIND(trim, "s|s", STRING)
+FN_BIND(replace, "ss|s", STRING)
+FN_BIND(translate, "sss", STRING)
+FN_BIND(overlay, "tti|i", FIRST)
+FN_BIND(measure, "t", INT)
+FN_BIND(ascii, "s", INT)
+FN_BIND(instr, "ss", INT)
+FN_BIND(locate, "ss|i", INT)
+FN_BIND(match, "tt", BOOL)
+FN_BIND(chr, "l", STRING)
 
 static trn_status bind_concat(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
   (void)schema;

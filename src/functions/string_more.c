@@ -474,21 +474,14 @@ static trn_status format_number(fn_call *call) {
 }
 
 /* ---- binding ---- */
-#define BIND(name, letters, result)                                                                                    \
-  static trn_status bind_##name(fn_call *call, fn_type *out, struct ArrowSchema *schema) {                             \
-    (void)schema;                                                                                                      \
-    if (!fn__args_are(call, letters)) return fn__mismatch(call);                                                       \
-    *out = result;                                                                                                     \
-    return TRN_OK;                                                                                                     \
-  }
-BIND(string, "s", fn__type(FN_STRING))
-BIND(like, "ss|s", fn__type(FN_BOOL))
-BIND(hex, "*", fn__type(FN_STRING))
-BIND(unhex, "s", fn__type(FN_BINARY))
-BIND(base64, "t", fn__type(FN_STRING))
-BIND(unbase64, "s", fn__type(FN_BINARY))
-BIND(levenshtein, "ss|i", fn__type(FN_INT32))
-BIND(format_number, "*i", fn__type(FN_STRING))
+FN_BIND(string, "s", fn__type(FN_STRING))
+FN_BIND(like, "ss|s", fn__type(FN_BOOL))
+FN_BIND(hex, "*", fn__type(FN_STRING))
+FN_BIND(unhex, "s", fn__type(FN_BINARY))
+FN_BIND(base64, "t", fn__type(FN_STRING))
+FN_BIND(unbase64, "s", fn__type(FN_BINARY))
+FN_BIND(levenshtein, "ss|i", fn__type(FN_INT32))
+FN_BIND(format_number, "*i", fn__type(FN_STRING))
 
 #define STRICT(name, flags, op, bind, kernel)                                                                          \
   { "trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel }
