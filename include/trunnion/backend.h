@@ -34,6 +34,39 @@ typedef struct trn_execute_request {
 
 typedef enum trn_explain_mode { TRN_EXPLAIN_LOGICAL = 0, TRN_EXPLAIN_OPTIMIZED, TRN_EXPLAIN_PHYSICAL } trn_explain_mode;
 
+/** A table as its name was resolved: a source with its schema, or (a view) a plan. Given: whoever asked unrefs `source`
+ *  and `plan`, releases `schema`. */
+typedef struct trn_resolved_table {
+  trn_source *source;
+  struct ArrowSchema schema; /**< of `source` */
+  trn_plan *plan;            /**< NULL unless it is a view */
+} trn_resolved_table;
+/** Finds what a table name in a query text or encoded plan means; `parts` outermost first ([catalog, [schema,]] table).
+ *  NOT_FOUND names it. Blocks; called on the thread that decodes. */
+typedef trn_status (*trn_table_resolver)(void *user, const char *const *parts, size_t count, trn_resolved_table *out,
+                                         trn_error **error);
+
+/** A query in some encoding: "sql" (the engine's own dialect), "datafusion.logical.v1", "datafusion.physical.v1",
+ *  "substrait.plan.v1" or whatever a decoder is registered for. Borrowed during the call. */
+typedef struct trn_plan_input {
+  size_t struct_size;
+  const char *format;
+  const void *data;
+  size_t size;
+  const trn_kv *options;
+  size_t option_count;
+  trn_table_resolver resolve; /**< NULL: no tables */
+  void *resolve_user;
+} trn_plan_input;
+
+/** Bytes that the library gives: call release once. */
+typedef struct trn_bytes {
+  const void *data;
+  size_t size;
+  void (*release)(void *owner);
+  void *owner;
+} trn_bytes;
+
 /** What a backend implements. `self` is the backend, `session` what open_session gave. All may be called from any thread. */
 typedef struct trn_backend_ops {
   size_t struct_size;
@@ -52,6 +85,11 @@ typedef struct trn_backend_ops {
   trn_status (*explain)(void *self, void *session_state, trn_plan *plan, trn_explain_mode mode, char **out,
                         trn_error **error);
   void (*destroy)(void *self);
+  /** Decodes a query to a resolved plan. UNIMPLEMENTED for formats that it does not know. Blocks. Optional. */
+  trn_status (*decode)(void *self, void *session_state, const trn_plan_input *input, trn_plan **out, trn_error **error);
+  /** Encodes a plan; UNIMPLEMENTED names the construct that the format cannot hold. Blocks. Optional. */
+  trn_status (*encode)(void *self, void *session_state, trn_plan *plan, const char *format, trn_bytes *out,
+                       trn_error **error);
 } trn_backend_ops;
 
 /** Checks required slots (INVALID_ARGUMENT), fills optional ones with UNIMPLEMENTED. Takes `self` on success only. */
@@ -66,6 +104,11 @@ TRN_API trn_status trn_backend_execute(trn_session *session, const trn_execute_r
                                        trn_error **error);
 TRN_API trn_status trn_backend_explain(trn_session *session, trn_plan *plan, trn_explain_mode mode, char **out,
                                        trn_error **error);
+
+TRN_API trn_status trn_backend_decode(trn_session *session, const trn_plan_input *input, trn_plan **out,
+                                      trn_error **error);
+TRN_API trn_status trn_backend_encode(trn_session *session, trn_plan *plan, const char *format, trn_bytes *out,
+                                      trn_error **error);
 
 /** The bundled in-process backend: DataFusion behind libtrunnion_engine.so. Zero means the default. */
 typedef struct trn_embedded_options {

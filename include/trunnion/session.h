@@ -18,6 +18,9 @@ typedef struct trn_session_request {
   const char *client; /**< the client's own description, for logs */
   const trn_kv *settings;
   size_t setting_count;
+  const char *const *groups; /**< of the authenticated user; copied */
+  size_t group_count;
+  bool is_authenticated; /**< `user` is what an authenticator or the host says, not only what the client claims */
 } trn_session_request;
 
 /** Opens a session on `backend` (a reference is taken). Copies the request. Threads: any. Blocks: no. Since 0.1. */
@@ -27,6 +30,8 @@ TRN_API trn_session *trn_session_ref(trn_session *session);
 TRN_API void trn_session_unref(trn_session *session);
 TRN_API const char *trn_session_id(const trn_session *session);
 TRN_API const char *trn_session_user(const trn_session *session);
+TRN_API size_t trn_session_groups(const trn_session *session, const char *const **groups); /**< count; borrowed */
+TRN_API bool trn_session_is_authenticated(const trn_session *session);
 TRN_API trn_backend *trn_session_backend(const trn_session *session);
 /** What the backend's open_session gave. */
 TRN_API void *trn_session_backend_state(const trn_session *session);

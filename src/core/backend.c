@@ -48,6 +48,24 @@ static trn_status stub_explain(void *self, void *session_state, trn_plan *plan, 
   return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this backend does not explain plans");
 }
 
+static trn_status stub_decode(void *self, void *session_state, const trn_plan_input *input, trn_plan **out,
+                              trn_error **error) {
+  (void)self;
+  (void)session_state;
+  (void)out;
+  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this backend does not decode plans of format '%s'",
+                       input->format);
+}
+
+static trn_status stub_encode(void *self, void *session_state, trn_plan *plan, const char *format, trn_bytes *out,
+                              trn_error **error) {
+  (void)self;
+  (void)session_state;
+  (void)plan;
+  (void)out;
+  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this backend does not encode plans as '%s'", format);
+}
+
 static void stub_destroy(void *self) {
   (void)self;
 }
@@ -65,6 +83,8 @@ trn_status trn_backend_create(const trn_backend_ops *given, void *self, trn_back
   if (!ops.source_unref) ops.source_unref = stub_source_unref;
   if (!ops.explain) ops.explain = stub_explain;
   if (!ops.destroy) ops.destroy = stub_destroy;
+  if (!ops.decode) ops.decode = stub_decode;
+  if (!ops.encode) ops.encode = stub_encode;
   trn_backend *backend = calloc(1, sizeof *backend);
   if (!backend) return TRN_RESOURCE_EXHAUSTED;
   atomic_init(&backend->refs, 1);
@@ -141,6 +161,28 @@ trn_status trn_backend_explain(trn_session *session, trn_plan *plan, trn_explain
   *out = NULL;
   trn_backend *backend = trn_session_backend(session);
   return backend->ops.explain(backend->self, trn_session_backend_state(session), plan, mode, out, error);
+}
+
+trn_status trn_backend_decode(trn_session *session, const trn_plan_input *given, trn_plan **out, trn_error **error) {
+  *out = NULL;
+  trn_plan_input input = {0};
+  memcpy(&input, given, trn__struct_size(given->struct_size, sizeof input));
+  input.struct_size = sizeof input;
+  if (!input.format) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a plan to decode has no format");
+  trn_backend *backend = trn_session_backend(session);
+  trn_status status = backend->ops.decode(backend->self, trn_session_backend_state(session), &input, out, error);
+  if (status)
+    *out = NULL;
+  else if (!*out)
+    status = trn_error_set(error, TRN_INTERNAL, NULL, "the backend gave no plan");
+  return status;
+}
+
+trn_status trn_backend_encode(trn_session *session, trn_plan *plan, const char *format, trn_bytes *out,
+                              trn_error **error) {
+  *out = (trn_bytes){0};
+  trn_backend *backend = trn_session_backend(session);
+  return backend->ops.encode(backend->self, trn_session_backend_state(session), plan, format, out, error);
 }
 
 /* ---- sources held by plans ---- */

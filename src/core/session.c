@@ -11,6 +11,9 @@ struct trn_session {
   trn_backend *backend;
   void *state; /* the backend's */
   char *id, *user, *client;
+  char **groups; /* never changed */
+  size_t group_count;
+  bool is_authenticated;
   pthread_mutex_t mu;
   trn_map *settings; /* to text on the heap; guarded by mu */
 };
@@ -22,6 +25,8 @@ static char *text_copy(const char *text) {
 }
 
 static void session_free(trn_session *session) {
+  for (size_t i = 0; i < session->group_count; i++) free(session->groups[i]);
+  free(session->groups);
   trn__map_destroy(session->settings, free);
   pthread_mutex_destroy(&session->mu);
   trn_backend_unref(session->backend);
@@ -29,6 +34,18 @@ static void session_free(trn_session *session) {
   free(session->user);
   free(session->client);
   free(session);
+}
+
+static bool copy_groups(trn_session *session, const trn_session_request *request) {
+  if (!request->group_count) return true;
+  session->groups = calloc(request->group_count, sizeof *session->groups);
+  if (!session->groups) return false;
+  while (session->group_count < request->group_count) {
+    char *copy = text_copy(request->groups[session->group_count]);
+    if (!copy) return false;
+    session->groups[session->group_count++] = copy;
+  }
+  return true;
 }
 
 static trn_session *session_create(trn_backend *backend, const trn_session_request *request) {
@@ -43,7 +60,8 @@ static trn_session *session_create(trn_backend *backend, const trn_session_reque
   session->user = text_copy(request->user ? request->user : "");
   session->client = text_copy(request->client ? request->client : "");
   session->settings = trn__map_create();
-  bool ok = session->id && session->user && session->client && session->settings;
+  session->is_authenticated = request->is_authenticated;
+  bool ok = session->id && session->user && session->client && session->settings && copy_groups(session, request);
   for (size_t i = 0; i < request->setting_count && ok; i++)
     ok = trn_session_set(session, request->settings[i].key, request->settings[i].value) == TRN_OK;
   if (ok) return session;
@@ -88,6 +106,13 @@ const char *trn_session_user(const trn_session *session) {
 }
 const char *trn__session_client(const trn_session *session) {
   return session->client;
+}
+size_t trn_session_groups(const trn_session *session, const char *const **groups) {
+  *groups = (const char *const *)session->groups;
+  return session->group_count;
+}
+bool trn_session_is_authenticated(const trn_session *session) {
+  return session->is_authenticated;
 }
 trn_backend *trn_session_backend(const trn_session *session) {
   return session->backend;

@@ -1,0 +1,47 @@
+/* Everything that can be added by name: frontends, backends, layers, catalogs, plan-input decoders, relation translators,
+ * function libraries. A program fills a registry, from its own code and from plugins, before it serves. */
+#ifndef TRUNNION_REGISTRY_H
+#define TRUNNION_REGISTRY_H
+#include <trunnion/backend.h>
+#include <trunnion/config.h>
+#include <trunnion/frontend.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct trn_registry trn_registry;
+
+/* Factories: `config` is the map that the configuration has for the thing (NULL: none). Errors name the key. */
+typedef trn_status (*trn_frontend_factory)(void *user, const trn_registry *registry, const trn_config *config,
+                                           trn_frontend **out, trn_error **error);
+typedef trn_status (*trn_backend_factory)(void *user, const trn_registry *registry, const trn_config *config,
+                                          trn_backend **out, trn_error **error);
+/** A layer around `inner` (borrowed; the layer takes a reference of its own). */
+typedef trn_status (*trn_layer_factory)(void *user, const trn_registry *registry, const trn_config *config,
+                                        trn_backend *inner, trn_backend **out, trn_error **error);
+
+/** A registry with the built-in things. Not thread safe until it is no longer changed; then only read. */
+TRN_API trn_status trn_registry_create(trn_registry **out);
+TRN_API void trn_registry_destroy(trn_registry *registry);
+
+/* Each copies `name`. ALREADY_EXISTS names what is taken. `user` is borrowed and outlives the registry. */
+TRN_API trn_status trn_registry_add_frontend(trn_registry *registry, const char *name, trn_frontend_factory factory,
+                                             void *user, trn_error **error);
+TRN_API trn_status trn_registry_add_backend(trn_registry *registry, const char *name, trn_backend_factory factory,
+                                            void *user, trn_error **error);
+TRN_API trn_status trn_registry_add_layer(trn_registry *registry, const char *name, trn_layer_factory factory, void *user,
+                                          trn_error **error);
+
+/* Each makes one by name; NOT_FOUND lists the known names. */
+TRN_API trn_status trn_registry_make_frontend(const trn_registry *registry, const char *name, const trn_config *config,
+                                              trn_frontend **out, trn_error **error);
+TRN_API trn_status trn_registry_make_backend(const trn_registry *registry, const char *name, const trn_config *config,
+                                             trn_backend **out, trn_error **error);
+TRN_API trn_status trn_registry_make_layer(const trn_registry *registry, const char *name, const trn_config *config,
+                                           trn_backend *inner, trn_backend **out, trn_error **error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
