@@ -76,6 +76,8 @@ TRN_API int64_t trn_call_deadline_ns(const trn_call *call); /**< CLOCK_MONOTONIC
 TRN_API const char *trn_call_peer(const trn_call *call);     /**< "ipv4:127.0.0.1:5123", "unix:", "inproc:" */
 /** The identity that the transport authenticated (mTLS subject, or what the host's own middleware says); NULL: none. */
 TRN_API const char *trn_call_identity(const trn_call *call);
+/** The groups that the host's authenticator found for the identity. Returns the count; borrowed, as long as the call. */
+TRN_API size_t trn_call_groups(const trn_call *call, const char *const **groups);
 TRN_API bool trn_call_is_cancelled(const trn_call *call);
 
 /** Asks for one more message (CLIENT_STREAM, BIDI): the pull is the flow control. */
@@ -127,6 +129,8 @@ typedef struct trn_call_request {
   const char *peer;
   const char *identity;
   int64_t deadline_ns; /**< CLOCK_MONOTONIC; INT64_MAX or 0: none */
+  const char *const *groups; /**< copied */
+  size_t group_count;
 } trn_call_request;
 
 /** Makes a call for a host. The host owns one reference until it has delivered trn_call_deliver_done, which drops it; a

@@ -16,6 +16,7 @@
 #include <trunnion/arrow.h>
 #include <trunnion/backend.h>
 #include <trunnion/call.h>
+#include <trunnion/client.h>
 #include <trunnion/error.h>
 #include <trunnion/export.h>
 #include <trunnion/frontend.h>

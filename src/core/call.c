@@ -20,9 +20,11 @@ struct trn_call {
   void *user;
   const char *peer;
   const char *identity;
+  const char **groups; /* behind the texts of the metadata array */
+  size_t group_count;
   int64_t deadline_ns;
   size_t metadata_count;
-  trn_metadata metadata[]; /* followed by the texts */
+  trn_metadata metadata[]; /* followed by the groups' pointers and the texts */
 };
 
 #ifndef NDEBUG
@@ -41,6 +43,13 @@ static _Thread_local const trn_call *host_entered;
 
 /* ---- making one ---- */
 
+/* Hosts that were built before there were groups do not say any. */
+static size_t group_count_of(const trn_call_request *request) {
+  bool knows = !request->struct_size ||
+               request->struct_size >= offsetof(trn_call_request, group_count) + sizeof request->group_count;
+  return knows && request->groups ? request->group_count : 0;
+}
+
 /* Sum of the texts that follow the metadata array; each gets a NUL. SIZE_MAX on overflow. */
 static size_t texts_size(const trn_call_request *request) {
   size_t size = 0;
@@ -49,6 +58,7 @@ static size_t texts_size(const trn_call_request *request) {
     if (request->metadata[i].size > SIZE_MAX / 4 - more || size > SIZE_MAX / 4) return SIZE_MAX;
     size += more + request->metadata[i].size;
   }
+  for (size_t i = 0; i < group_count_of(request); i++) size += sizeof(char *) + strlen(request->groups[i]) + 1;
   if (request->peer) size += strlen(request->peer) + 1;
   if (request->identity) size += strlen(request->identity) + 1;
   return size;
@@ -82,7 +92,12 @@ trn_status trn_call_create(const trn_call_request *request, const trn_call_host 
   call->user = request->method->service;
   call->deadline_ns = request->deadline_ns ? request->deadline_ns : INT64_MAX;
   call->metadata_count = count;
-  char *at = (char *)&call->metadata[count];
+  call->group_count = group_count_of(request);
+  call->groups = (const char **)&call->metadata[count];
+  char *at = (char *)&call->groups[call->group_count];
+  for (size_t i = 0; i < call->group_count; i++) {
+    call->groups[i] = put_bytes(&at, request->groups[i], strlen(request->groups[i]));
+  }
   for (size_t i = 0; i < count; i++) {
     const trn_metadata *from = &request->metadata[i];
     call->metadata[i].key = put_bytes(&at, from->key, strlen(from->key));
@@ -154,6 +169,11 @@ const char *trn_call_peer(const trn_call *call) {
 
 const char *trn_call_identity(const trn_call *call) {
   return call->identity;
+}
+
+size_t trn_call_groups(const trn_call *call, const char *const **groups) {
+  if (groups) *groups = call->groups;
+  return call->group_count;
 }
 
 bool trn_call_is_cancelled(const trn_call *call) {
