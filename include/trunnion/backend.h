@@ -10,6 +10,7 @@ extern "C" {
 
 /** A table's data as the backend knows it; what a SCAN of a plan holds. Reference counted by its backend. */
 typedef struct trn_source trn_source;
+typedef struct trn_catalog trn_catalog; /* catalog.h */
 
 /** Data named by a client: files, or rows that travelled with the request. */
 typedef struct trn_source_request {
@@ -90,6 +91,12 @@ typedef struct trn_backend_ops {
   /** Encodes a plan; UNIMPLEMENTED names the construct that the format cannot hold. Blocks. Optional. */
   trn_status (*encode)(void *self, void *session_state, trn_plan *plan, const char *format, trn_bytes *out,
                        trn_error **error);
+  /** Gives a reference to the catalog of that name, NULL: the default one. NOT_FOUND. Does not block for long. Optional,
+   *  with `list_catalogs`: the catalogs that were added to the backend (catalog.h), else one in memory. */
+  trn_status (*catalog)(void *self, void *session_state, const char *name, trn_catalog **out, trn_error **error);
+  /** Names, the default one first. */
+  trn_status (*list_catalogs)(void *self, void *session_state, void (*each)(void *user, const char *name), void *user,
+                              trn_error **error);
 } trn_backend_ops;
 
 /** Checks required slots (INVALID_ARGUMENT), fills optional ones with UNIMPLEMENTED. Takes `self` on success only. */
