@@ -9,6 +9,7 @@ extern "C" {
 #endif
 
 typedef struct trn_frontend trn_frontend;
+typedef struct trn_registry trn_registry;
 
 typedef struct trn_frontend_ops {
   size_t struct_size;
@@ -32,6 +33,8 @@ typedef struct trn_spark_options {
   size_t response_log_bytes;   /**< unreleased responses of one operation; default 64 MiB */
   const char *timezone;        /**< default of spark.sql.session.timeZone; "UTC" */
   uint64_t stream_ms;          /**< a stream that can be resumed is ended after, and the client resumes it; default 2 minutes */
+  const trn_registry *registry; /**< of translators and decoders for Spark's extensions; borrowed until the routes are
+                                   gone; NULL: none */
 } trn_spark_options;
 TRN_API trn_status trn_spark_frontend_create(const trn_spark_options *options, trn_frontend **out);
 

@@ -10,8 +10,6 @@
 extern "C" {
 #endif
 
-typedef struct trn_registry trn_registry;
-
 /* Factories: `config` is the map that the configuration has for the thing (NULL: none). Errors name the key. */
 typedef trn_status (*trn_frontend_factory)(void *user, const trn_registry *registry, const trn_config *config,
                                            trn_frontend **out, trn_error **error);
@@ -23,6 +21,7 @@ typedef trn_status (*trn_layer_factory)(void *user, const trn_registry *registry
 
 /** A registry with the built-in things. Not thread safe until it is no longer changed; then only read. */
 TRN_API trn_status trn_registry_create(trn_registry **out);
+/** Outlives everything that was made from it; plugins (plugin.h) are unloaded here. NULL is accepted. */
 TRN_API void trn_registry_destroy(trn_registry *registry);
 
 /* Each copies `name`. ALREADY_EXISTS names what is taken. `user` is borrowed and outlives the registry. */
@@ -32,6 +31,14 @@ TRN_API trn_status trn_registry_add_backend(trn_registry *registry, const char *
                                             void *user, trn_error **error);
 TRN_API trn_status trn_registry_add_layer(trn_registry *registry, const char *name, trn_layer_factory factory, void *user,
                                           trn_error **error);
+
+/** Names in the order of adding, built-in ones first; NULL: no more. Borrowed from the registry. */
+TRN_API const char *trn_registry_frontend_at(const trn_registry *registry, size_t index);
+TRN_API const char *trn_registry_backend_at(const trn_registry *registry, size_t index);
+TRN_API const char *trn_registry_layer_at(const trn_registry *registry, size_t index);
+/** Runs `destroy(object)` when the registry is destroyed (last first): how what was added ties its `user` to it. On
+ *  failure it did not take the object. */
+TRN_API trn_status trn_registry_own(trn_registry *registry, void (*destroy)(void *object), void *object);
 
 /* Each makes one by name; NOT_FOUND lists the known names. */
 TRN_API trn_status trn_registry_make_frontend(const trn_registry *registry, const char *name, const trn_config *config,

@@ -41,5 +41,17 @@
 #define TRN_CHECKPOINT_BYTES_MAX (256u << 20) /* rows that a checkpoint keeps; larger ones are computed again */
 #define TRN_PLAN_TREE_RELATIONS_MAX 20000u        /* of a plan whose shared parts are written out, as an engine does */
 #define TRN_PLAN_TREE_EXPRESSIONS_MAX (1u << 20)  /* likewise; without rows of literals */
+#define TRN_CONFIG_DEPTH_MAX 32u             /* nesting of a configuration */
+#define TRN_CONFIG_NODES_MAX (1u << 20)      /* values in one configuration: tables of users and policies are there too */
+#define TRN_CONFIG_NAME_MAX 256u             /* longest name that a suggestion is looked for */
+#define TRN_REGISTRY_ENTRIES_MAX 10000u      /* things of one kind in a registry */
+#define TRN_REGISTRY_NAME_MAX 1024u          /* length of a registered name */
+#define TRN_DECODE_WAIT_MS (300u * 1000)     /* for the answer of a decoder that answers later */
+#define TRN_CLIENT_MESSAGE_BYTES_MAX (128u << 20)      /* a response message, unless the channel says otherwise */
+#define TRN_CLIENT_RETRY_BYTES_MAX (256u << 10)        /* sent messages that a call keeps for a retry; likewise */
+#define TRN_CLIENT_RETRY_BACKOFF_MS 100u
+#define TRN_CLIENT_RETRY_BACKOFF_MS_MAX 5000u
+#define TRN_CLIENT_ATTEMPTS_MAX 100u
+#define TRN_CLIENT_TRANSPARENT_RETRIES_MAX 3u          /* of a call that the server did not see */
 
 #endif

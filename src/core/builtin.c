@@ -1,0 +1,65 @@
+/* What every registry has: the bundled frontends, backends and decoders, each with the keys of its configuration. */
+#include <stdlib.h>
+
+#include "core/registry.h"
+
+/* ---- frontends ---- */
+
+static trn_status spark_frontend(void *user, const trn_registry *registry, const trn_config *config, trn_frontend **out,
+                                 trn_error **error) {
+  static const char *const keys[] = {"workers", "session_idle", "detached", "response_log", "timezone", "stream", NULL};
+  trn_spark_options options = {.struct_size = sizeof options, .registry = registry};
+  int64_t workers = 0;
+  uint64_t log_bytes = 0;
+  (void)user;
+  trn_status status = trn_config_check_keys(config, keys, error);
+  if (!status) status = trn_config_number(config, "workers", 0, 1024, &workers, error);
+  if (!status) status = trn_config_duration(config, "session_idle", &options.session_idle_ms, error);
+  if (!status) status = trn_config_duration(config, "detached", &options.detached_ms, error);
+  if (!status) status = trn_config_size(config, "response_log", &log_bytes, error);
+  if (!status) status = trn_config_text(config, "timezone", &options.timezone, error);
+  if (!status) status = trn_config_duration(config, "stream", &options.stream_ms, error);
+  if (status) return status;
+  options.workers = (unsigned)workers;
+  options.response_log_bytes = (size_t)log_bytes;
+  status = trn_spark_frontend_create(&options, out);
+  return status ? trn_error_set(error, status, NULL, "The Spark Connect frontend cannot be made") : TRN_OK;
+}
+
+/* ---- backends ---- */
+
+static trn_status embedded_backend(void *user, const trn_registry *registry, const trn_config *config,
+                                   trn_backend **out, trn_error **error) {
+  static const char *const keys[] = {"engine", "functions", "threads", "memory", "spill_dir", NULL};
+  trn_embedded_options options = {.struct_size = sizeof options};
+  int64_t threads = 0;
+  (void)user, (void)registry;
+  trn_status status = trn_config_check_keys(config, keys, error);
+  if (!status) status = trn_config_text(config, "engine", &options.engine_path, error);
+  if (!status) status = trn_config_text(config, "functions", &options.functions_path, error);
+  if (!status) status = trn_config_number(config, "threads", 0, 4096, &threads, error);
+  if (!status) status = trn_config_size(config, "memory", &options.memory_bytes, error);
+  if (!status) status = trn_config_text(config, "spill_dir", &options.spill_directory, error);
+  options.threads = (unsigned)threads;
+  return status ? status : trn_embedded_backend_create(&options, out, error);
+}
+
+/* ---- decoders: the session's backend knows how ---- */
+
+static trn_status backend_decode(void *self, trn_session *session, const trn_plan_input *input, trn_plan **out,
+                                 trn_error **error) {
+  (void)self;
+  return trn_backend_decode(session, input, out, error);
+}
+
+static const char *const backend_formats[] = {"sql", "datafusion.logical.v1", "datafusion.physical.v1",
+                                              "substrait.plan.v1"};
+
+trn_status trn__registry_add_builtin(trn_registry *registry) {
+  static const trn_decoder_ops by_backend = {.struct_size = sizeof by_backend, .decode = backend_decode};
+  trn_status status = trn_registry_add_frontend(registry, "spark", spark_frontend, NULL, NULL);
+  if (!status) status = trn_registry_add_backend(registry, "embedded", embedded_backend, NULL, NULL);
+  for (size_t i = 0; i < sizeof backend_formats / sizeof *backend_formats && !status; i++)
+    status = trn_registry_add_decoder(registry, backend_formats[i], &by_backend, NULL, NULL);
+  return status;
+}

@@ -1,0 +1,66 @@
+/* The inside of a registry. Internal. */
+#ifndef TRN_CORE_REGISTRY_H
+#define TRN_CORE_REGISTRY_H
+#include <pthread.h>
+
+#include "core/core.h"
+#include <trunnion/decoder.h>
+#include <trunnion/plugin.h>
+#include <trunnion/registry.h>
+
+typedef enum registry_kind {
+  REGISTRY_FRONTEND = 0,
+  REGISTRY_BACKEND,
+  REGISTRY_LAYER,
+  REGISTRY_DECODER,
+  REGISTRY_TRANSLATOR,
+  REGISTRY_KINDS
+} registry_kind;
+
+/* A function of one of the factories' types, or an object with its destroyer. */
+typedef struct registry_entry {
+  char *name;
+  void (*factory)(void); /* of the kind's type */
+  void *user;
+  void *object;
+  void (*destroy)(void *object);
+} registry_entry;
+
+typedef struct registry_owned {
+  void (*destroy)(void *object);
+  void *object;
+} registry_owned;
+
+/* Somebody who waits for a decoder's answer; on the waiter's stack. */
+typedef struct decode_wait {
+  struct decode_wait *next;
+  uint64_t id;
+  bool answered;
+  trn_status status;
+  trn_plan *plan;
+  trn_error *error;
+} decode_wait;
+
+struct trn_registry {
+  trn_vec entries[REGISTRY_KINDS]; /* registry_entry */
+  trn_vec owned;                   /* registry_owned; plugins are among them */
+  trn_vec plugins;                 /* const trn_plugin_about, of the plugins */
+  pthread_mutex_t mutex;           /* waits, next_ticket */
+  pthread_cond_t answered;
+  decode_wait *waits;
+  uint64_t next_ticket;
+};
+
+/* ALREADY_EXISTS. `object`: taken on success. */
+trn_status trn__registry_add(trn_registry *registry, registry_kind kind, const char *name, const registry_entry *entry,
+                             trn_error **error);
+/* NULL: not there. */
+const registry_entry *trn__registry_find(const trn_registry *registry, registry_kind kind, const char *name);
+/* NOT_FOUND (or `status`) lists the known names, and the nearest. */
+trn_status trn__registry_unknown(const trn_registry *registry, registry_kind kind, const char *name, trn_status status,
+                                 trn_error **error);
+const char *trn__registry_name_at(const trn_registry *registry, registry_kind kind, size_t index);
+/* builtin.c */
+trn_status trn__registry_add_builtin(trn_registry *registry);
+
+#endif
