@@ -11,7 +11,7 @@ MAY_INCLUDE = {
     "core": ["arrow"], "arrow": ["core", "plan"], "plan": ["core", "arrow"], "optimize": ["core", "plan"], "catalog": ["core", "plan"],
     "engine": ["core", "plan", "arrow"], "backend": ["core", "plan", "arrow", "engine", "optimize"],
     "layer": ["core", "plan"], "scheduler": ["core", "plan"], "functions": [],
-    "transport/h2": [], "transport/inproc": ["core"], "frontend/spark": ["core", "plan", "arrow"], "udf": ["core"],
+    "transport/h2": [], "transport/inproc": ["core"], "transport/client": ["core", "transport/inproc"], "frontend/spark": ["core", "plan", "arrow"], "udf": ["core"],
 }
 
 

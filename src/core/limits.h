@@ -53,5 +53,20 @@
 #define TRN_CLIENT_RETRY_BACKOFF_MS_MAX 5000u
 #define TRN_CLIENT_ATTEMPTS_MAX 100u
 #define TRN_CLIENT_TRANSPARENT_RETRIES_MAX 3u          /* of a call that the server did not see */
+#define TRN_FLIGHT_WIRE_DEPTH_MAX 64             /* nesting of a Flight or Flight SQL message */
+#define TRN_FLIGHT_WIRE_NODES_MAX (1u << 18)     /* messages inside one */
+#define TRN_FLIGHT_MESSAGE_BYTES_MAX (128u << 20) /* a request message: SQL text, one FlightData of a DoPut */
+#define TRN_FLIGHT_BATCH_BYTES (2u << 20)        /* of a DoGet message; grpc-go, tonic and Grafana take 4 MiB */
+#define TRN_FLIGHT_SESSIONS_MAX 100000u
+#define TRN_FLIGHT_STATEMENTS_MAX 1000u          /* queries of a session whose result was not fetched */
+#define TRN_FLIGHT_PREPARED_MAX 10000u           /* prepared statements of a session */
+#define TRN_FLIGHT_PREPARED_BYTES_MAX (256u << 20) /* their texts and parameters */
+#define TRN_FLIGHT_RESULT_MS (300u * 1000)       /* an unfetched result is dropped after */
+#define TRN_FLIGHT_FETCHED_MAX 64u               /* results of a session that can be fetched once more */
+#define TRN_FLIGHT_PARAMETERS_MAX 10000u         /* placeholders of one statement */
+#define TRN_FLIGHT_PARAMETER_BYTES_MAX (64u << 20) /* Arrow data that is bound to a statement */
+#define TRN_FLIGHT_PARAMETER_ROWS_MAX 100000u
+#define TRN_FLIGHT_SPOOL_BYTES (32u << 20)       /* of an ingestion in memory; what is more goes to a file */
+#define TRN_IPC_READ_NODES_MAX (1u << 17)        /* fields and buffers in Arrow data from outside */
 
 #endif

@@ -242,6 +242,8 @@ typedef enum delivery {
   DELIVER_MESSAGE,
   DELIVER_HALF_CLOSE,
   DELIVER_WRITABLE,
+  DELIVER_CLIENT_WRITABLE,
+  DELIVER_INITIAL,
   DELIVER_RESPONSE,
   DELIVER_FINISH
 } delivery;
@@ -270,6 +272,16 @@ static void check_request(trn_inproc_call *call, message_list *dropped) {
   }
 }
 
+/* locks: mutex held. A response message over the client's limit ends the call. */
+static void check_response(trn_inproc_call *call, message_list *dropped) {
+  const message *first = STAILQ_FIRST(&call->responses);
+  char text[128];
+  if (!call->response_bytes_max || first->slice.size <= call->response_bytes_max) return;
+  snprintf(text, sizeof text, "Received message larger than max (%zu vs. %zu)", first->slice.size,
+           call->response_bytes_max);
+  end_by_host(call, TRN_RESOURCE_EXHAUSTED, text, dropped);
+}
+
 /* locks: mutex held. What is next for this call; `slice` for messages. */
 static delivery next_delivery(trn_inproc_call *call, trn_slice *slice, message_list *dropped) {
   if (!call->method) return call->is_over ? DELIVER_NOTHING : DELIVER_FINISH;
@@ -287,6 +299,7 @@ static delivery next_delivery(trn_inproc_call *call, trn_slice *slice, message_l
     call->wanted--;
     call->is_message_delivered = true;
     *slice = pop(&call->requests);
+    call->request_bytes -= slice->size + 5;
     return DELIVER_MESSAGE;
   }
   if (!call->is_ended && call->is_half_closed && STAILQ_EMPTY(&call->requests) && !call->is_half_close_delivered) {
@@ -297,7 +310,17 @@ static delivery next_delivery(trn_inproc_call *call, trn_slice *slice, message_l
     call->wants_writable = false;
     return DELIVER_WRITABLE;
   }
+  if (!call->is_ended && call->client_wants_writable && call->request_bytes <= call->send_high_water / 2) {
+    call->client_wants_writable = false;
+    return DELIVER_CLIENT_WRITABLE;
+  }
+  if (!call->is_initial_delivered && (call->is_sending || (call->initial && call->is_ended && !call->is_cancelled))) {
+    call->is_initial_delivered = true;
+    return DELIVER_INITIAL;
+  }
   if (!STAILQ_EMPTY(&call->responses) && call->credits) {
+    check_response(call, dropped);
+    if (STAILQ_EMPTY(&call->responses)) return next_delivery(call, slice, dropped); /* to the cancel */
     if (call->credits != SIZE_MAX) call->credits--;
     *slice = pop(&call->responses);
     call->queued_bytes -= slice->size + 5;
@@ -343,6 +366,12 @@ static void deliver(trn_inproc_call *call, delivery what, trn_slice slice) {
   case DELIVER_MESSAGE: trn_call_deliver_message(call->call, slice); break;
   case DELIVER_HALF_CLOSE: trn_call_deliver_half_close(call->call); break;
   case DELIVER_WRITABLE: trn_call_deliver_writable(call->call); break;
+  case DELIVER_CLIENT_WRITABLE:
+    if (call->on_writable) call->on_writable(call->user);
+    break;
+  case DELIVER_INITIAL:
+    if (call->on_initial) call->on_initial(call->user, call->initial, call->initial_count);
+    break;
   case DELIVER_RESPONSE:
     if (call->on_message) {
       call->on_message(call->user, slice);
@@ -398,24 +427,49 @@ static void check_deadlines(trn_inproc *inproc) {
   pthread_mutex_lock(&inproc->mutex);
 }
 
+/* locks: mutex held, released while a task runs. */
+static void run_tasks(trn_inproc *inproc) {
+  int64_t now = trn__now_ns();
+  if (!inproc->stops && now < inproc->task_ns) return;
+  inproc_task *task = LIST_FIRST(&inproc->tasks);
+  inproc->task_ns = INT64_MAX;
+  while (task) {
+    inproc_task *next = LIST_NEXT(task, link);
+    if (inproc->stops || task->at_ns <= now) {
+      LIST_REMOVE(task, link);
+      pthread_mutex_unlock(&inproc->mutex);
+      task->run(task->argument);
+      free(task);
+      pthread_mutex_lock(&inproc->mutex);
+      next = LIST_FIRST(&inproc->tasks); /* others may have come */
+      inproc->task_ns = INT64_MAX;
+    } else if (task->at_ns < inproc->task_ns) {
+      inproc->task_ns = task->at_ns;
+    }
+    task = next;
+  }
+}
+
 static void *run(void *argument) {
   trn_inproc *inproc = argument;
   pthread_mutex_lock(&inproc->mutex);
   for (;;) {
     check_deadlines(inproc);
+    run_tasks(inproc);
+    int64_t wait_ns = inproc->deadline_ns < inproc->task_ns ? inproc->deadline_ns : inproc->task_ns;
     if (!TAILQ_EMPTY(&inproc->ready)) {
       serve_one(inproc);
-    } else if (inproc->stops && TAILQ_EMPTY(&inproc->calls)) {
+    } else if (inproc->stops && TAILQ_EMPTY(&inproc->calls) && LIST_EMPTY(&inproc->tasks)) {
       break;
-    } else if (inproc->deadline_ns == INT64_MAX) {
+    } else if (wait_ns == INT64_MAX) {
       pthread_cond_wait(&inproc->changed, &inproc->mutex);
     } else {
-      struct timespec until = {.tv_sec = (time_t)(inproc->deadline_ns / 1000000000),
-                               .tv_nsec = (long)(inproc->deadline_ns % 1000000000)};
+      struct timespec until = {.tv_sec = (time_t)(wait_ns / 1000000000), .tv_nsec = (long)(wait_ns % 1000000000)};
       pthread_cond_timedwait(&inproc->changed, &inproc->mutex, &until);
     }
   }
   pthread_mutex_unlock(&inproc->mutex);
+  inproc_unref(inproc);
   return NULL;
 }
 
@@ -426,8 +480,9 @@ trn_status trn__inproc_create(const trn_routes *routes, trn_inproc **out) {
   trn_inproc *inproc = calloc(1, sizeof *inproc);
   if (!inproc) return TRN_RESOURCE_EXHAUSTED;
   inproc->routes = routes;
-  inproc->deadline_ns = INT64_MAX;
-  atomic_init(&inproc->refs, 1);
+  inproc->deadline_ns = inproc->task_ns = INT64_MAX;
+  atomic_init(&inproc->refs, 2); /* the creator's, the thread's */
+  LIST_INIT(&inproc->tasks);
   TAILQ_INIT(&inproc->calls);
   TAILQ_INIT(&inproc->ready);
   pthread_condattr_t attributes;
@@ -437,6 +492,7 @@ trn_status trn__inproc_create(const trn_routes *routes, trn_inproc **out) {
   pthread_cond_init(&inproc->changed, &attributes);
   pthread_condattr_destroy(&attributes);
   if (pthread_create(&inproc->thread, NULL, run, inproc) != 0) {
+    atomic_store(&inproc->refs, 1);
     inproc_unref(inproc);
     return TRN_RESOURCE_EXHAUSTED;
   }
@@ -444,8 +500,7 @@ trn_status trn__inproc_create(const trn_routes *routes, trn_inproc **out) {
   return TRN_OK;
 }
 
-void trn__inproc_destroy(trn_inproc *inproc) {
-  if (!inproc) return;
+static void stop(trn_inproc *inproc) {
   message_list dropped = STAILQ_HEAD_INITIALIZER(dropped);
   trn_inproc_call *call;
   pthread_mutex_lock(&inproc->mutex);
@@ -458,8 +513,36 @@ void trn__inproc_destroy(trn_inproc *inproc) {
   pthread_cond_signal(&inproc->changed);
   pthread_mutex_unlock(&inproc->mutex);
   release_all(&dropped);
+}
+
+void trn__inproc_destroy(trn_inproc *inproc) {
+  if (!inproc) return;
+  stop(inproc);
   pthread_join(inproc->thread, NULL);
   inproc_unref(inproc);
+}
+
+void trn__inproc_release(trn_inproc *inproc) {
+  bool is_own_thread = pthread_equal(inproc->thread, pthread_self());
+  if (!is_own_thread) {
+    trn__inproc_destroy(inproc);
+    return;
+  }
+  pthread_detach(inproc->thread);
+  stop(inproc);
+  inproc_unref(inproc);
+}
+
+trn_status trn__inproc_run_after(trn_inproc *inproc, int64_t delay_ns, void (*run)(void *argument), void *argument) {
+  inproc_task *task = malloc(sizeof *task);
+  if (!task) return TRN_RESOURCE_EXHAUSTED;
+  *task = (inproc_task){.at_ns = trn__now_ns() + delay_ns, .run = run, .argument = argument};
+  pthread_mutex_lock(&inproc->mutex);
+  LIST_INSERT_HEAD(&inproc->tasks, task, link);
+  if (task->at_ns < inproc->task_ns) inproc->task_ns = task->at_ns;
+  pthread_cond_signal(&inproc->changed);
+  pthread_mutex_unlock(&inproc->mutex);
+  return TRN_OK;
 }
 
 static trn_inproc_call *make_call(trn_inproc *inproc, const trn_inproc_request *request) {
@@ -469,12 +552,16 @@ static trn_inproc_call *make_call(trn_inproc *inproc, const trn_inproc_request *
   call->inproc = inproc;
   STAILQ_INIT(&call->requests);
   STAILQ_INIT(&call->responses);
+  call->on_initial = request->on_initial;
   call->on_message = request->on_message;
+  call->on_writable = request->on_writable;
   call->on_finish = request->on_finish;
   call->user = request->user;
   call->credits = request->reads_when_asked ? 0 : SIZE_MAX;
   call->send_high_water = request->send_high_water ? request->send_high_water : TRN_INPROC_SEND_HIGH_WATER;
-  call->deadline_ns = request->timeout_ns > 0 ? trn__now_ns() + request->timeout_ns : INT64_MAX;
+  call->response_bytes_max = request->response_bytes_max;
+  call->deadline_ns = request->deadline_ns      ? request->deadline_ns
+                      : request->timeout_ns > 0 ? trn__now_ns() + request->timeout_ns : INT64_MAX;
   call->message_bytes_max = request->message_bytes_max ? request->message_bytes_max : TRN_INPROC_MESSAGE_BYTES_MAX;
   call->method = trn_routes_find(inproc->routes, request->path, strlen(request->path));
   if (!call->method) return call;
@@ -521,12 +608,17 @@ trn_status trn__inproc_call(trn_inproc *inproc, const trn_inproc_request *reques
   return TRN_OK;
 }
 
-void trn__inproc_call_send(trn_inproc_call *call, trn_slice message) {
+trn_send_result trn__inproc_call_send_slices(trn_inproc_call *call, const trn_slice *slices, size_t count) {
   trn_slice whole = {0};
-  bool joined = join_slices(&message, 1, &whole);
+  bool joined = join_slices(slices, count, &whole);
+  trn_send_result result = TRN_SEND_CLOSED;
   pthread_mutex_lock(&call->inproc->mutex);
   if (!call->is_ended && !call->is_half_closed) {
-    if (!joined || !push(&call->requests, whole)) {
+    if (joined && push(&call->requests, whole)) {
+      call->request_bytes += whole.size + 5;
+      result = call->request_bytes > call->send_high_water ? TRN_SEND_FULL : TRN_SEND_READY;
+      if (result == TRN_SEND_FULL) call->client_wants_writable = true;
+    } else {
       set_end(call, TRN_RESOURCE_EXHAUSTED, "No memory for a request message");
       call->is_cancelled = true;
     }
@@ -535,6 +627,11 @@ void trn__inproc_call_send(trn_inproc_call *call, trn_slice message) {
   }
   pthread_mutex_unlock(&call->inproc->mutex);
   if (joined) release_slice(whole);
+  return result;
+}
+
+void trn__inproc_call_send(trn_inproc_call *call, trn_slice message) {
+  trn__inproc_call_send_slices(call, &message, 1);
 }
 
 void trn__inproc_call_half_close(trn_inproc_call *call) {
@@ -551,13 +648,17 @@ void trn__inproc_call_read(trn_inproc_call *call, size_t count) {
   pthread_mutex_unlock(&call->inproc->mutex);
 }
 
-void trn__inproc_call_cancel(trn_inproc_call *call) {
+void trn__inproc_call_fail(trn_inproc_call *call, trn_status status, const char *message) {
   message_list dropped = STAILQ_HEAD_INITIALIZER(dropped);
   pthread_mutex_lock(&call->inproc->mutex);
   if (!call->is_over && !call->is_cancelled) {
-    end_by_host(call, TRN_CANCELLED, "Cancelled by the client", &dropped);
+    end_by_host(call, status, message, &dropped);
     post(call);
   }
   pthread_mutex_unlock(&call->inproc->mutex);
   release_all(&dropped);
+}
+
+void trn__inproc_call_cancel(trn_inproc_call *call) {
+  trn__inproc_call_fail(call, TRN_CANCELLED, "Cancelled by the client");
 }

@@ -3,7 +3,11 @@
  */
 #ifndef TRN_TRANSPORT_INPROC_H
 #define TRN_TRANSPORT_INPROC_H
-#include <trunnion/call.h>
+#include <trunnion/client.h>
+
+/* A channel to `options->routes` (client.h). */
+trn_status trn__inproc_channel_open(const trn_channel_options *options, const trn_channel_ops **ops, void **out,
+                                    trn_error **error);
 
 /* A client with one delivery thread. */
 typedef struct trn_inproc trn_inproc;
@@ -12,6 +16,10 @@ trn_status trn__inproc_create(const trn_routes *routes, trn_inproc **out);
 /* Cancels the calls that still run, tells both sides, joins the thread. Blocks; not from a callback. NULL is accepted.
  */
 void trn__inproc_destroy(trn_inproc *inproc);
+/* The same, also from a callback: then the thread ends by itself. */
+void trn__inproc_release(trn_inproc *inproc);
+/* Runs `run(argument)` on the delivery thread after `delay_ns`; at once when the client is destroyed. thread: any */
+trn_status trn__inproc_run_after(trn_inproc *inproc, int64_t delay_ns, void (*run)(void *argument), void *argument);
 
 /* ---- a call, event by event ---- */
 
@@ -30,11 +38,15 @@ typedef struct trn_inproc_request {
   size_t metadata_count;
   const char *identity;     /* copied; NULL: none */
   int64_t timeout_ns;       /* 0: no deadline */
+  int64_t deadline_ns;      /* CLOCK_MONOTONIC; 0: by timeout_ns */
+  size_t response_bytes_max; /* 0: no limit */
   size_t message_bytes_max; /* 0: 128 MiB; a method's own limit goes first */
   size_t send_high_water;   /* 0: 1 MiB */
   bool reads_when_asked;    /* messages come only as asked for with trn__inproc_read */
   /* On the delivery thread; must not block. on_message takes its slice. on_finish: exactly once, last. */
+  void (*on_initial)(void *user, const trn_metadata *metadata, size_t count); /* NULL: only in the result */
   void (*on_message)(void *user, trn_slice message);
+  void (*on_writable)(void *user); /* the request's queue fell under half of send_high_water; may be NULL */
   void (*on_finish)(void *user, const trn_inproc_result *result);
   void *user;
 } trn_inproc_request;
@@ -45,9 +57,11 @@ typedef struct trn_inproc_call trn_inproc_call;
 trn_status trn__inproc_call(trn_inproc *inproc, const trn_inproc_request *request, trn_inproc_call **out);
 /* thread: any. Those after the call's end do nothing. */
 void trn__inproc_call_send(trn_inproc_call *call, trn_slice message); /* takes; without a release it is copied */
+trn_send_result trn__inproc_call_send_slices(trn_inproc_call *call, const trn_slice *slices, size_t count); /* takes */
 void trn__inproc_call_half_close(trn_inproc_call *call);
 void trn__inproc_call_read(trn_inproc_call *call, size_t count);
 void trn__inproc_call_cancel(trn_inproc_call *call);
+void trn__inproc_call_fail(trn_inproc_call *call, trn_status status, const char *message); /* as cancel, with a status */
 void trn__inproc_call_unref(trn_inproc_call *call); /* does not cancel; NULL is accepted */
 
 /* ---- a call, blocking ---- */

@@ -18,11 +18,13 @@ struct trn_inproc_call {
   trn_inproc *inproc; /* a reference */
   const trn_method *method; /* NULL: the path is unknown */
   trn_call *call;           /* delivery thread only */
+  void (*on_initial)(void *user, const trn_metadata *metadata, size_t count);
   void (*on_message)(void *user, trn_slice message);
+  void (*on_writable)(void *user);
   void (*on_finish)(void *user, const trn_inproc_result *result);
   void *user;
   int64_t deadline_ns;
-  size_t message_bytes_max, send_high_water;
+  size_t message_bytes_max, response_bytes_max, send_high_water;
   bool is_single; /* takes one request message, unasked */
 
   /* the client's mutex held */
@@ -31,6 +33,8 @@ struct trn_inproc_call {
   bool is_ended;     /* the status is known: by the frontend's finish, or by the host */
   bool is_cancelled; /* ended otherwise than by the frontend's finish */
   bool is_cancel_delivered, is_over, is_sending, wants_writable;
+  bool is_initial_delivered, client_wants_writable;
+  size_t request_bytes; /* not delivered yet */
   size_t wanted, credits; /* SIZE_MAX: the client reads everything */
   message_list requests, responses;
   size_t queued_bytes;
@@ -42,6 +46,14 @@ struct trn_inproc_call {
   size_t initial_count, trailing_count;
 };
 
+/* What runs later on the delivery thread. */
+typedef struct inproc_task {
+  LIST_ENTRY(inproc_task) link;
+  int64_t at_ns;
+  void (*run)(void *argument);
+  void *argument;
+} inproc_task;
+
 struct trn_inproc {
   atomic_size_t refs; /* the creator's and the calls' */
   const trn_routes *routes;
@@ -50,6 +62,8 @@ struct trn_inproc {
   pthread_cond_t changed;
   TAILQ_HEAD(, trn_inproc_call) calls, ready;
   int64_t deadline_ns; /* the earliest of the calls, or earlier */
+  LIST_HEAD(, inproc_task) tasks;
+  int64_t task_ns; /* the earliest of the tasks, or earlier */
   bool stops;
 };
 
