@@ -68,5 +68,7 @@
 #define TRN_FLIGHT_PARAMETER_ROWS_MAX 100000u
 #define TRN_FLIGHT_SPOOL_BYTES (32u << 20)       /* of an ingestion in memory; what is more goes to a file */
 #define TRN_IPC_READ_NODES_MAX (1u << 17)        /* fields and buffers in Arrow data from outside */
+#define TRN_POLICY_TEXT_BYTES_MAX (64u << 10) /* of a row filter or mask */
+#define TRN_POLICY_TEXT_DEPTH_MAX 1200u       /* nesting inside one, in steps of its parser: about 150 parentheses */
 
 #endif

@@ -1,0 +1,20 @@
+/* Arrow IPC messages from outside, read without trust: flat columns only (parameters of statements). Nested types,
+ * dictionaries, views and compressed bodies are refused by name. Internal. */
+#ifndef TRN_ARROW_IPC_READ_H
+#define TRN_ARROW_IPC_READ_H
+#include "arrow/arrow_util.h"
+
+typedef enum trn_ipc_kind { TRN_IPC_SCHEMA = 1, TRN_IPC_DICTIONARY = 2, TRN_IPC_BATCH = 3 } trn_ipc_kind;
+
+/* What a Message flatbuffer (without its prefix) holds, and how long its body must be. INVALID_ARGUMENT. */
+trn_status trn__ipc_read_kind(const void *header, size_t size, trn_ipc_kind *kind, int64_t *body_size, trn_error **error);
+/* In the flags of a field that came with offsets of 64 bits: it is given as plain utf8 or binary. */
+#define TRN_IPC_FLAG_LARGE (1 << 16)
+/* Gives `*out` (a struct); `fields` only counts them when `out` is NULL. */
+trn_status trn__ipc_read_schema(const void *header, size_t size, struct ArrowSchema *out, size_t *fields,
+                                trn_error **error);
+/* Gives `*out`, a struct array that owns a copy of the body. Every offset in it is checked. */
+trn_status trn__ipc_read_batch(const struct ArrowSchema *schema, const void *header, size_t size, const void *body,
+                               size_t body_size, struct ArrowArray *out, trn_error **error);
+
+#endif
