@@ -10,6 +10,7 @@
 static trn_scalar_function scalars[SCALARS_MAX];
 static const trn_scalar_function *pointers[SCALARS_MAX];
 static const trn_aggregate_function *aggregates[AGGREGATES_MAX];
+static trn_aggregate_function listed[AGGREGATES_MAX];
 static trn_function_library library;
 static once_flag once = ONCE_FLAG_INIT;
 
@@ -18,7 +19,7 @@ static const fn_scalar *const TABLES[] = {
     fn__interval_table,    fn__string_table,   fn__string_more_table, fn__math_table,        fn__hash_table,
     fn__conditional_table, fn__nested_table,   fn__nested_make_table, fn__nested_list_table, fn__nested_map_table,
     fn__regex_table,       fn__nested_zip_table, fn__time_make_table,   fn__json_table,
-    fn__json_read_table, fn__list_statistics_table,   fn__encoding_table,
+    fn__json_read_table,   fn__encoding_table,
 };
 
 static const trn_aggregate_function *const AGGREGATES[] = {
@@ -27,8 +28,10 @@ static const trn_aggregate_function *const AGGREGATES[] = {
     &fn__agg_last_ignore, &fn__agg_any_value, &fn__agg_any_value_ignore, &fn__agg_single,
     &fn__agg_min,         &fn__agg_max,       &fn__agg_min_by,           &fn__agg_max_by,
     &fn__agg_bool_and,    &fn__agg_bool_or,   &fn__agg_count_if,         &fn__agg_collect_list,
-    &fn__agg_collect_set,
+    &fn__agg_collect_set, &fn__agg_approx_count_distinct,
 };
+
+static const fn_scalar *const LISTED[] = {fn__list_statistics_table, fn__list_pick_table, fn__list_sketch_table};
 
 static void fill(void) {
   size_t count = 0;
@@ -47,6 +50,11 @@ static void fill(void) {
   for (size_t i = 0; i < sizeof AGGREGATES / sizeof AGGREGATES[0]; i++) aggregates[aggregate_count++] = AGGREGATES[i];
   for (size_t i = 0; i < fn__agg_moments_count && aggregate_count < AGGREGATES_MAX; i++)
     aggregates[aggregate_count++] = &fn__agg_moments[i];
+  for (size_t t = 0, n = 0; t < sizeof LISTED / sizeof LISTED[0]; t++)
+    for (const fn_scalar *row = LISTED[t]; row->name && aggregate_count < AGGREGATES_MAX; row++, n++) {
+      listed[n] = fn__agg_of_list(row);
+      aggregates[aggregate_count++] = &listed[n];
+    }
   library = (trn_function_library){.struct_size = sizeof library,
                                    .abi = TRN_FUNCTION_ABI,
                                    .name = "trn",

@@ -173,8 +173,15 @@ static void put_expr(fingerprint *f, const trn_expr *expr) {
 }
 
 static void put_scan(fingerprint *f, const trn_rel *rel) {
-  put_int(f, (uintptr_t)rel->u.scan.source);
-  put_text(f, rel->u.scan.label);
+  uint8_t identity[16];
+  bool is_known = rel->u.scan.info && trn_scan_label_identity(rel->u.scan.info, identity);
+  put_int(f, is_known);
+  if (is_known) { /* the same rows, whatever source each session opened for them */
+    put_bytes(f, identity, sizeof identity);
+  } else {
+    put_int(f, (uintptr_t)rel->u.scan.source);
+    put_text(f, rel->u.scan.label);
+  }
   for (uint32_t i = 0; i < rel->column_count; i++) put_int(f, rel->u.scan.indexes ? rel->u.scan.indexes[i] : i);
 }
 

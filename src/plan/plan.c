@@ -19,6 +19,7 @@ trn_status trn__plan_create(trn_arena *arena, const trn_rel *root, const trn_fie
   atomic_init(&plan->refs, 1);
   atomic_init(&plan->has_fingerprint, false);
   atomic_flag_clear(&plan->fingerprint_taken);
+  atomic_init(&plan->found_functions, NULL);
   plan->arena = arena;
   plan->root = root;
   plan->fields = fields;
@@ -37,6 +38,7 @@ trn_plan *trn_plan_ref(trn_plan *plan) {
 
 void trn_plan_unref(trn_plan *plan) {
   if (!plan || atomic_fetch_sub_explicit(&plan->refs, 1, memory_order_acq_rel) != 1) return;
+  free(atomic_load_explicit(&plan->found_functions, memory_order_acquire));
   trn__arena_unref(plan->arena); /* the plan itself is in it */
 }
 

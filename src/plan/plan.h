@@ -8,34 +8,8 @@
 #include <trunnion/plan.h>
 
 /* ---- types ---- */
-typedef enum trn_type_id {
-  TRN_TYPE_NULL = 0,
-  TRN_TYPE_BOOL,
-  TRN_TYPE_INT8,
-  TRN_TYPE_INT16,
-  TRN_TYPE_INT32,
-  TRN_TYPE_INT64,
-  TRN_TYPE_FLOAT32,
-  TRN_TYPE_FLOAT64,
-  TRN_TYPE_DECIMAL, /* precision 1..38, scale 0..precision; Arrow decimal128 */
-  TRN_TYPE_STRING,  /* Arrow utf8; length > 0: char(length) or varchar(length), see `variant` */
-  TRN_TYPE_BINARY,
-  TRN_TYPE_DATE,          /* days, Arrow date32 */
-  TRN_TYPE_TIMESTAMP,     /* an instant: microseconds UTC, Arrow timestamp[us, UTC] inside, relabelled at the edge */
-  TRN_TYPE_TIMESTAMP_NTZ, /* Arrow timestamp[us] */
-  TRN_TYPE_TIME,          /* Arrow time64[ns], precision 0..9 */
-  TRN_TYPE_INTERVAL_YEAR_MONTH, /* Arrow interval[months]; start/end field in precision/scale */
-  TRN_TYPE_INTERVAL_DAY_TIME,   /* Arrow duration[us]; start/end field in precision/scale */
-  TRN_TYPE_INTERVAL_CALENDAR,   /* Arrow interval[month_day_nano] */
-  TRN_TYPE_ARRAY,               /* fields[0]: element */
-  TRN_TYPE_MAP,                 /* fields[0]: key (never null), fields[1]: value */
-  TRN_TYPE_STRUCT,              /* fields */
-  TRN_TYPE_COUNT
-} trn_type_id;
-
 typedef enum trn_string_variant { TRN_STRING_PLAIN = 0, TRN_STRING_CHAR, TRN_STRING_VARCHAR } trn_string_variant;
 
-typedef struct trn_type trn_type;
 typedef struct trn_field {
   const char *name; /* "" never NULL */
   const trn_type *type;
@@ -62,6 +36,7 @@ const trn_type *trn__type_decimal(trn_arena *arena, int precision, int scale);
 const trn_type *trn__type_array(trn_arena *arena, const trn_type *element, bool contains_null);
 const trn_type *trn__type_map(trn_arena *arena, const trn_type *key, const trn_type *value, bool value_contains_null);
 const trn_type *trn__type_struct(trn_arena *arena, const trn_field *fields, size_t count); /* copies the fields */
+const trn_type *trn__type_copy(trn_arena *arena, const trn_type *type); /* deep; NULL: no memory */
 bool trn__type_equal(const trn_type *a, const trn_type *b);          /* nested names and nullability count */
 bool trn__type_same_shape(const trn_type *a, const trn_type *b);     /* nullability and nested names do not */
 bool trn__type_is_integer(const trn_type *type);
@@ -75,38 +50,6 @@ trn_status trn__type_import(trn_arena *arena, const struct ArrowSchema *schema, 
 trn_status trn__field_import(trn_arena *arena, const struct ArrowSchema *schema, trn_field *out, trn_error **error);
 
 /* ---- expressions ---- */
-typedef struct trn_expr trn_expr;
-typedef struct trn_rel trn_rel;
-
-typedef enum trn_expr_kind {
-  TRN_EXPR_LITERAL = 0,
-  TRN_EXPR_COLUMN,    /* a column of the inputs of the relation that holds the expression */
-  TRN_EXPR_OUTER,     /* a column of an enclosing relation, inside a subquery; gone after decorrelation */
-  TRN_EXPR_CALL,      /* scalar function or native operator: function, args */
-  TRN_EXPR_AGGREGATE, /* only in AGGREGATE relations and as a window's function */
-  TRN_EXPR_WINDOW,    /* only in WINDOW relations */
-  TRN_EXPR_CAST,      /* the engine's own cast, used only where it equals Spark's; else a call of a cast kernel */
-  TRN_EXPR_CASE,      /* args: when1, then1, ..., [else] (odd count: has else); conditions are boolean */
-  TRN_EXPR_IN_LIST,   /* args: value, items...; SQL null semantics; all of one type */
-  TRN_EXPR_SUBQUERY,  /* args: for IN the value(s); gone after decorrelation */
-  TRN_EXPR_LAMBDA,    /* args[0]: body; lambda parameters as LAMBDA_VARIABLE */
-  TRN_EXPR_LAMBDA_VARIABLE,
-  TRN_EXPR_COUNT_
-} trn_expr_kind;
-
-typedef enum trn_subquery_kind { TRN_SUBQUERY_SCALAR = 0, TRN_SUBQUERY_EXISTS, TRN_SUBQUERY_IN } trn_subquery_kind;
-
-/* Where a function runs. */
-typedef enum trn_function_home {
-  TRN_HOME_NATIVE = 0, /* an operator of the engine's plan, by its name in the list below */
-  TRN_HOME_ENGINE,     /* a function of the engine, by its name there, exactly equal by semantics */
-  TRN_HOME_LIBRARY     /* a function of src/functions ("trn...."), by name */
-} trn_function_home;
-/* Native operators: "=" "!=" "<" "<=" ">" ">=" "is_not_distinct_from" "is_distinct_from" "and" "or" "not" "is_null"
- * "is_not_null" "is_true" "is_false" "is_not_true" "is_not_false" "+" "-" "*" (doubles; decimals where types prove that
- * nothing can overflow) "/" (doubles) "%" "like" "ilike" "negative" "bit_and" "bit_or" "bit_xor" "get_field" (struct,
- * literal name). Both sides have the same type, except for "*" "+" "-" of decimals. */
-
 typedef struct trn_sort_flags {
   bool descending;
   bool nulls_first;
@@ -178,43 +121,6 @@ typedef struct trn_column {
   const trn_type *type;
 } trn_column;
 
-typedef enum trn_rel_kind {
-  TRN_REL_SCAN = 0, /* u.scan; columns[i] is the source's column u.scan.indexes[i] */
-  TRN_REL_LOCAL,    /* rows that travelled with the plan: u.local, Arrow IPC stream bytes; columns in its order */
-  TRN_REL_VALUES,   /* exprs: row_count * column_count expressions without columns, row by row; 0 columns are legal */
-  TRN_REL_RANGE,    /* one int64 column */
-  TRN_REL_PROJECT,  /* exprs[i] makes columns[i]; a COLUMN expr may keep its id */
-  TRN_REL_FILTER,   /* exprs[0] */
-  TRN_REL_JOIN,     /* exprs[0]: condition, or none; columns: left's then right's (semi, anti: left's) */
-  TRN_REL_AGGREGATE, /* exprs: group keys (u.aggregate.group_count), then AGGREGATE exprs; columns likewise */
-  TRN_REL_SORT,     /* exprs: keys; u.sort.flags */
-  TRN_REL_LIMIT,    /* u.limit */
-  TRN_REL_UNION,    /* UNION ALL of inputs with equal column types; columns are new ids */
-  TRN_REL_DISTINCT, /* all columns */
-  TRN_REL_SET,      /* INTERSECT / EXCEPT, u.set */
-  TRN_REL_WINDOW,   /* columns: input's, then one per expr */
-  TRN_REL_UNNEST,   /* u.unnest: exprs[0] array or map; columns: input's, then [position], element or key,value */
-  TRN_REL_SAMPLE,   /* u.sample */
-  TRN_REL_REPARTITION, /* exprs: keys or none */
-  TRN_REL_EXTENSION, /* an embedder's operator */
-  TRN_REL_OPAQUE,   /* a node that lifting did not know; carries the engine's original */
-  TRN_REL_WRITE,    /* u.write: the input's rows go to files; one int64 column: how many, a row per partition */
-  TRN_REL_COUNT_
-} trn_rel_kind;
-
-typedef enum trn_join_type {
-  TRN_JOIN_INNER = 0, /* without a condition: cross */
-  TRN_JOIN_LEFT,
-  TRN_JOIN_RIGHT,
-  TRN_JOIN_FULL,
-  TRN_JOIN_LEFT_SEMI,
-  TRN_JOIN_LEFT_ANTI,
-  TRN_JOIN_LEFT_MARK /* left's columns, then one boolean: has a match */
-} trn_join_type;
-
-/* A table's data as a backend knows it. Shared by plans, reference counted; made by the session's backend. */
-typedef struct trn_source trn_source;
-
 struct trn_rel {
   uint8_t kind; /* trn_rel_kind */
   uint32_t input_count, expr_count, column_count;
@@ -222,7 +128,12 @@ struct trn_rel {
   const trn_expr *const *exprs;
   const trn_column *columns; /* output; pass-through relations share their input's array */
   union {
-    struct { trn_source *source; const uint32_t *indexes; const char *label; } scan; /* the plan's arena owns a ref */
+    struct { /* the plan's arena owns references to source and info */
+      trn_source *source;
+      const uint32_t *indexes;
+      const char *label; /* for prints */
+      trn_scan_label *info; /* NULL: unknown, and refused by policies */
+    } scan;
     struct { const void *ipc; size_t size; } local; /* the plan's arena owns the bytes */
     struct { uint32_t row_count; } values;
     struct { int64_t start, end, step; uint32_t partitions; } range;
@@ -243,6 +154,7 @@ struct trn_rel {
       const char *const *names;       /* of the input's columns */
       const uint32_t *partition_by;   /* places of string columns */
       uint32_t option_count, partition_count;
+      trn_scan_label *info; /* what is written, in the client's terms: a path, a table; the arena owns a reference */
     } write;
   } u;
 };
@@ -260,10 +172,19 @@ struct trn_plan {
   uint8_t fingerprint[16];
   atomic_bool has_fingerprint;
   atomic_flag fingerprint_taken; /* by the thread that writes it */
+  uint8_t kind;                  /* trn_plan_kind */
+  const char *const *functions;  /* names of functions in the protocol's words: trn__plan_set_functions */
+  uint32_t function_count;
+  _Atomic(void *) found_functions; /* when none were recorded: made on demand, freed with the arena */
 };
 /* Takes the arena (also on failure). `fields` of the arena, one per root column. */
 trn_status trn__plan_create(trn_arena *arena, const trn_rel *root, const trn_field *fields, uint32_t next_column,
                             const char *timezone, const char *sql, trn_plan **out);
+
+/* Before the plan is shared. `names` of the plan's arena, in any order, may repeat: they are sorted in place. */
+void trn__plan_set_functions(trn_plan *plan, const char **names, size_t count);
+/* Makes the arena hold a reference to a label; NULL is accepted. */
+trn_status trn__label_hold(trn_arena *arena, trn_scan_label *label);
 
 /* ---- building: each gives a node of the arena, or NULL when memory is out. Child arrays are copied. ---- */
 trn_expr *trn__expr_create(trn_arena *arena, trn_expr_kind kind, const trn_type *type, bool nullable,
@@ -293,13 +214,6 @@ const trn_column *trn__join_columns(trn_arena *arena, trn_join_type type, const 
                                     const trn_column *mark, uint32_t *count);
 
 /* ---- walking and rewriting ---- */
-typedef enum trn_walk { TRN_WALK_ON = 0, TRN_WALK_SKIP /* not into this node */, TRN_WALK_STOP } trn_walk;
-typedef struct trn_visitor {
-  /* Before the children; either may be NULL. Subqueries' relations are walked too. */
-  trn_walk (*rel)(void *user, const trn_rel *rel);
-  trn_walk (*expr)(void *user, const trn_expr *expr, const trn_rel *holder);
-  void *user;
-} trn_visitor;
 /* Iterative. RESOURCE_EXHAUSTED beyond TRN_PLAN_DEPTH_MAX or out of memory; CANCELLED after TRN_WALK_STOP. A shared
  * relation is visited once, a shared expression with children once per holder. */
 trn_status trn__plan_walk(const trn_rel *root, const trn_visitor *visitor);
