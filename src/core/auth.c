@@ -33,6 +33,10 @@ void trn_authenticator_unref(trn_authenticator *authenticator) {
   free(authenticator);
 }
 
+trn_status trn_authenticator_reload(trn_authenticator *authenticator, trn_error **error) {
+  return authenticator->ops.reload ? authenticator->ops.reload(authenticator->self, error) : TRN_OK;
+}
+
 trn_status trn_authenticate(trn_authenticator *authenticator, const trn_credentials *given, trn_identity *out,
                             trn_error **error) {
   trn_credentials credentials = {0};

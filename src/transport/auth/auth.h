@@ -17,6 +17,7 @@
 #define TRN_AUTH_GROUPS_MAX 10000u           /* of one user */
 #define TRN_AUTH_HEADER_BYTES_MAX 65536u     /* of what a caller presents */
 #define TRN_AUTH_JWT_BYTES_MAX 32768u
+#define TRN_AUTH_JWT_HEADER_BYTES_MAX 8192u
 #define TRN_AUTH_JWT_NESTING_MAX 16          /* of JSON inside a token */
 #define TRN_AUTH_KEYS_MAX 1000u              /* of a JWKS file */
 #define TRN_AUTH_KEY_TRIES_MAX 16u           /* keys that are tried for a token without a key id */
@@ -28,6 +29,7 @@
 #define TRN_AUTH_VERIFIED_MAX 1024u          /* passwords that were right lately */
 #define TRN_AUTH_VERIFIED_MS (300u * 1000)
 #define TRN_AUTH_PEERS_MAX 4096u             /* addresses whose failures are counted */
+#define TRN_AUTH_RELOAD_MS 1000u             /* a changed file of keys is looked for at most so often */
 
 /* ---- base64.c ---- */
 /* Strict: no padding, no spaces, no bits left over. `url`: '-' and '_'. False: not base64. `out` has room for size. */
