@@ -11,6 +11,7 @@ extern "C" {
 /** A table's data as the backend knows it; what a SCAN of a plan holds. Reference counted by its backend. */
 typedef struct trn_source trn_source;
 typedef struct trn_catalog trn_catalog; /* catalog.h */
+typedef struct trn_table trn_table;
 
 /** Data named by a client: files, or rows that travelled with the request. */
 typedef struct trn_source_request {
@@ -23,6 +24,7 @@ typedef struct trn_source_request {
   const struct ArrowSchema *schema; /**< NULL: inferred; borrowed */
   const void *data;                 /**< borrowed during the call */
   size_t data_size;
+  trn_scan_label *label; /**< what it is in the terms of policies: a table of a catalog; NULL: what format and paths say */
 } trn_source_request;
 
 typedef struct trn_execute_request {
@@ -31,16 +33,23 @@ typedef struct trn_execute_request {
   trn_plan *plan;           /**< borrowed; a reference is taken */
   const char *const *tags;
   size_t tag_count;
+  const char *statement;   /**< the query's text, for logs; NULL: the plan's */
+  const char *protocol;    /**< "spark", "flightsql", ...; NULL: unknown */
+  const char *traceparent; /**< W3C trace context of the caller; NULL: none */
+  const char *policy;      /**< what policies made of the user, set by layers: part of a cache's key; NULL: nothing */
 } trn_execute_request;
 
 typedef enum trn_explain_mode { TRN_EXPLAIN_LOGICAL = 0, TRN_EXPLAIN_OPTIMIZED, TRN_EXPLAIN_PHYSICAL } trn_explain_mode;
 
 /** A table as its name was resolved: a source with its schema, or (a view) a plan. Given: whoever asked unrefs `source`
- *  and `plan`, releases `schema`. */
+ *  and `plan`, releases `schema`. `table`: a reference (trn_table_unref) or NULL; to be kept as long as the plan that
+ *  reads it, so that its files stay. */
 typedef struct trn_resolved_table {
   trn_source *source;
   struct ArrowSchema schema; /**< of `source` */
   trn_plan *plan;            /**< NULL unless it is a view */
+  trn_table *table;
+  trn_scan_label *label; /**< of `source`, a reference (trn_scan_label_unref) or NULL; for the scan that reads it */
 } trn_resolved_table;
 /** Finds what a table name in a query text or encoded plan means; `parts` outermost first ([catalog, [schema,]] table).
  *  NOT_FOUND names it. Blocks; called on the thread that decodes. */
@@ -97,6 +106,9 @@ typedef struct trn_backend_ops {
   /** Names, the default one first. */
   trn_status (*list_catalogs)(void *self, void *session_state, void (*each)(void *user, const char *name), void *user,
                               trn_error **error);
+  /** May the session see what this plan says of itself (schema, explain, inputs)? For calls that analyze a plan and run
+   *  nothing. Optional: OK. */
+  trn_status (*check)(void *self, void *session_state, trn_plan *plan, trn_error **error);
 } trn_backend_ops;
 
 /** Checks required slots (INVALID_ARGUMENT), fills optional ones with UNIMPLEMENTED. Takes `self` on success only. */
@@ -114,6 +126,8 @@ TRN_API trn_status trn_backend_explain(trn_session *session, trn_plan *plan, trn
 
 TRN_API trn_status trn_backend_decode(trn_session *session, const trn_plan_input *input, trn_plan **out,
                                       trn_error **error);
+/** Asks the layers whether the session may see what a plan says of itself: PERMISSION_DENIED. */
+TRN_API trn_status trn_backend_check(trn_session *session, trn_plan *plan, trn_error **error);
 TRN_API trn_status trn_backend_encode(trn_session *session, trn_plan *plan, const char *format, trn_bytes *out,
                                       trn_error **error);
 
