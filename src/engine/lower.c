@@ -52,7 +52,7 @@ static trn_status type(lowering *l, const trn_type *t, unsigned depth) {
   u32(l, (uint32_t)t->length), u32(l, t->field_count);
   for (uint32_t i = 0; i < t->field_count; i++) {
     str(l, t->fields[i].name, strlen(t->fields[i].name));
-    u8(l, t->fields[i].nullable);
+    u8(l, 1); /* the engine's arrays carry no such promise: literals, unions and kernels differ in it */
     trn_status status = type(l, t->fields[i].type, depth + 1);
     if (status) return status;
   }
@@ -204,6 +204,32 @@ static void ids(lowering *l, const trn_column *columns, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) u32(l, columns[i].id);
 }
 
+/* Whether the type promises that something inside of it is never null (besides keys of maps, which never are). */
+static bool promises_inside(const trn_type *t) {
+  for (uint32_t i = 0; i < t->field_count; i++) {
+    if (!t->fields[i].nullable && !(t->id == TRN_TYPE_MAP && i == 0)) return true;
+    if (promises_inside(t->fields[i].type)) return true;
+  }
+  return false;
+}
+
+/* A source's columns as the types that the plan lowers to: without promises inside. */
+static trn_status scan_without_promises(lowering *l, const trn_rel *r) {
+  bool any = false;
+  for (uint32_t i = 0; i < r->column_count; i++) any |= promises_inside(r->columns[i].type);
+  if (!any) return TRN_OK;
+  for (uint32_t i = 0; i < r->column_count; i++) {
+    u8(l, TRN_OP_COLUMN), u32(l, r->columns[i].id);
+    if (!promises_inside(r->columns[i].type)) continue;
+    u8(l, TRN_OP_CAST);
+    trn_status status = type(l, r->columns[i].type, 0);
+    if (status) return status;
+    u8(l, false);
+  }
+  u8(l, TRN_OP_PROJECT), u32(l, r->column_count), ids(l, r->columns, r->column_count);
+  return TRN_OK;
+}
+
 static trn_status scan(lowering *l, const trn_rel *r) {
   trn_vec *sources = &l->out->sources;
   size_t index = 0;
@@ -211,7 +237,7 @@ static trn_status scan(lowering *l, const trn_rel *r) {
   if (index == sources->count && !trn__vec_push(sources, r->u.scan.source)) return trn__no_memory(l->error);
   u8(l, TRN_OP_SCAN), u32(l, (uint32_t)index), u32(l, r->column_count);
   for (uint32_t i = 0; i < r->column_count; i++) u32(l, r->u.scan.indexes[i]), u32(l, r->columns[i].id);
-  return TRN_OK;
+  return scan_without_promises(l, r);
 }
 
 static trn_status values(lowering *l, const trn_rel *r) {

@@ -85,6 +85,26 @@ static trn_status cannot_extract(spark_translator *t, const spark_value *child, 
                       "other", type, NULL);
 }
 
+/* list.field: the field of every struct in the list. */
+static trn_status field_of_structs(spark_translator *t, const spark_value *list, const char *field,
+                                   trn_position position, spark_value *out, trn_error **error) {
+  const trn_field *element = &list->expr->type->fields[0];
+  const trn_type *type = spark__all_nullable(t, element->type, 0);
+  trn_expr *variable = type ? trn__expr_create(t->arena, TRN_EXPR_LAMBDA_VARIABLE, type, element->nullable, NULL, 0) : NULL;
+  uint32_t *id = TRN_NEW_N(t->arena, uint32_t, 1);
+  if (!variable || !id) return trn__no_memory(error);
+  *id = variable->u.column = t->next_column++;
+  const trn_expr *body = NULL;
+  trn_status status = struct_field(t, variable, field, position, &body, error);
+  if (status != TRN_OK) return status;
+  trn_expr *lambda = trn__expr_create(t->arena, TRN_EXPR_LAMBDA, body->type, body->nullable, &body, 1);
+  if (!lambda) return trn__no_memory(error);
+  lambda->u.lambda.param_count = 1;
+  lambda->u.lambda.params = id;
+  spark_value pair[2] = {*list, {.expr = lambda, .name = "", .lambda_count = 1}};
+  return spark__call_by_name(t, "transform", pair, 2, position, out, error);
+}
+
 trn_status spark__extract_value(spark_translator *t, const spark_value *child, const spark_value *extraction,
                                 trn_position position, spark_value *out, trn_error **error) {
   const trn_type *type = child->expr->type;
@@ -101,10 +121,8 @@ trn_status spark__extract_value(spark_translator *t, const spark_value *child, c
       return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_EXTRACT_FIELD_TYPE", position, "extraction", text,
                           NULL);
     }
-    if (of_structs && !spark__function_find("get_array_struct_fields", 23))
-      return spark__unimplemented(t, position, error, "A field of the structs in an array (%s.%s)", base, field);
     if (of_structs)
-      status = spark__call_by_name(t, "get_array_struct_fields", pair, 2, position, out, error);
+      status = field_of_structs(t, child, field, position, out, error);
     else
       status = struct_field(t, child->expr, field, position, &out->expr, error);
     out->name = trn__arena_printf(t->arena, "%s.%s", base, field);
