@@ -116,6 +116,9 @@ TRN_API void trn_table_unref(trn_table *table); /**< NULL is accepted. May delet
 TRN_API const trn_table_info *trn_table_get_info(const trn_table *table); /**< borrowed */
 /** False: its data are not a list of files. */
 TRN_API bool trn_table_files(const trn_table *table, const trn_table_file **files, size_t *count);
+/** What a scan of it reads, in the terms of policies: names, format, files, columns; `version` is identity and version when
+ *  the files are listed. Gives `*out`. */
+TRN_API trn_status trn_table_label(const trn_table *table, trn_scan_label **out, trn_error **error);
 
 /* ---- writes ---- */
 
@@ -135,6 +138,7 @@ typedef struct trn_write_request {
   const trn_kv *partition; /**< values of some partition columns: OVERWRITE replaces only what has them */
   size_t partition_count;
   const char *expected_identity; /**< NULL: any; ABORTED when the table is another by then */
+  uint64_t expected_version;     /**< 0: any; ABORTED when there is a newer one at the commit: rows were read from it */
 } trn_write_request;
 
 /** Where the rows of a write go: the engine writes files below `directory`, a directory per stream "0", "1", ..., in each
@@ -284,7 +288,7 @@ TRN_API trn_status trn_catalog_open_table(trn_catalog *catalog, trn_session *ses
 /* ---- where catalogs are ---- */
 
 #define TRN_DEFAULT_DATABASE "default"
-#define TRN_DEFAULT_CATALOG "trunnion"
+#define TRN_DEFAULT_CATALOG "spark_catalog" /* so that names with a catalog mean the same in every protocol */
 
 /** Adds a catalog to a backend that has no `catalog` slot of its own; a reference is taken. The first is the default one;
  *  without any, the backend makes one in memory. Before sessions are opened. ALREADY_EXISTS. */

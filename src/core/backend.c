@@ -1,7 +1,8 @@
 /* Backends: a checked, full-size copy of somebody's table. */
 #include "core/core.h"
 
-#include <trunnion/backend.h>
+#include <pthread.h>
+#include <trunnion/catalog.h>
 
 #include "core/query.h"
 
@@ -9,6 +10,8 @@ struct trn_backend {
   atomic_size_t refs;
   trn_backend_ops ops;
   void *self;
+  pthread_mutex_t mu;
+  trn_vec catalogs; /* trn_catalog, one reference each; only grows; guarded by mu */
 };
 
 /* ---- what stands in for optional slots ---- */
@@ -66,6 +69,11 @@ static trn_status stub_encode(void *self, void *session_state, trn_plan *plan, c
   return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this backend does not encode plans as '%s'", format);
 }
 
+static trn_status stub_check(void *self, void *session_state, trn_plan *plan, trn_error **error) {
+  (void)self, (void)session_state, (void)plan, (void)error;
+  return TRN_OK;
+}
+
 static void stub_destroy(void *self) {
   (void)self;
 }
@@ -75,7 +83,8 @@ trn_status trn_backend_create(const trn_backend_ops *given, void *self, trn_back
   trn_backend_ops ops = {0};
   memcpy(&ops, given, trn__struct_size(given->struct_size, sizeof ops));
   bool has_sources = ops.open_source != NULL;
-  if (!ops.open_session || !ops.execute || (has_sources && (!ops.source_ref || !ops.source_unref)))
+  if (!ops.open_session || !ops.execute || (has_sources && (!ops.source_ref || !ops.source_unref)) ||
+      !ops.catalog != !ops.list_catalogs)
     return TRN_INVALID_ARGUMENT;
   if (!ops.close_session) ops.close_session = stub_close_session;
   if (!ops.open_source) ops.open_source = stub_open_source;
@@ -85,8 +94,13 @@ trn_status trn_backend_create(const trn_backend_ops *given, void *self, trn_back
   if (!ops.destroy) ops.destroy = stub_destroy;
   if (!ops.decode) ops.decode = stub_decode;
   if (!ops.encode) ops.encode = stub_encode;
+  if (!ops.check) ops.check = stub_check;
   trn_backend *backend = calloc(1, sizeof *backend);
   if (!backend) return TRN_RESOURCE_EXHAUSTED;
+  if (pthread_mutex_init(&backend->mu, NULL) != 0) {
+    free(backend);
+    return TRN_RESOURCE_EXHAUSTED;
+  }
   atomic_init(&backend->refs, 1);
   backend->ops = ops;
   backend->self = self;
@@ -101,7 +115,10 @@ trn_backend *trn_backend_ref(trn_backend *backend) {
 
 void trn_backend_unref(trn_backend *backend) {
   if (!backend || atomic_fetch_sub_explicit(&backend->refs, 1, memory_order_acq_rel) != 1) return;
+  for (size_t i = 0; i < backend->catalogs.count; i++) trn_catalog_unref(backend->catalogs.items[i]);
+  trn__vec_finish(&backend->catalogs);
   backend->ops.destroy(backend->self);
+  pthread_mutex_destroy(&backend->mu);
   free(backend);
 }
 
@@ -178,11 +195,71 @@ trn_status trn_backend_decode(trn_session *session, const trn_plan_input *given,
   return status;
 }
 
+trn_status trn_backend_check(trn_session *session, trn_plan *plan, trn_error **error) {
+  trn_backend *backend = trn_session_backend(session);
+  return backend->ops.check(backend->self, trn_session_backend_state(session), plan, error);
+}
+
 trn_status trn_backend_encode(trn_session *session, trn_plan *plan, const char *format, trn_bytes *out,
                               trn_error **error) {
   *out = (trn_bytes){0};
   trn_backend *backend = trn_session_backend(session);
   return backend->ops.encode(backend->self, trn_session_backend_state(session), plan, format, out, error);
+}
+
+/* ---- catalogs ---- */
+
+bool trn__backend_has_catalogs(const trn_backend *backend) {
+  return backend->ops.catalog != NULL;
+}
+
+trn_status trn__backend_catalog(trn_backend *backend, void *state, const char *name, trn_catalog **out,
+                                trn_error **error) {
+  *out = NULL;
+  trn_status status = backend->ops.catalog(backend->self, state, name, out, error);
+  if (status)
+    *out = NULL;
+  else if (!*out)
+    status = trn_error_set(error, TRN_INTERNAL, NULL, "the backend gave no catalog");
+  return status;
+}
+
+trn_status trn__backend_list_catalogs(trn_backend *backend, void *state, void (*each)(void *user, const char *name),
+                                      void *user, trn_error **error) {
+  return backend->ops.list_catalogs(backend->self, state, each, user, error);
+}
+
+/* locks: backend->mu held */
+static trn_catalog *find_catalog(const trn_backend *backend, const char *name, size_t from) {
+  for (size_t i = from; i < backend->catalogs.count; i++)
+    if (!name || strcmp(trn_catalog_name(backend->catalogs.items[i]), name) == 0) return backend->catalogs.items[i];
+  return NULL;
+}
+
+trn_catalog *trn__backend_added_catalog(trn_backend *backend, const char *name, size_t *index) {
+  pthread_mutex_lock(&backend->mu);
+  trn_catalog *found = find_catalog(backend, name, index ? (*index)++ : 0);
+  if (found) trn_catalog_ref(found);
+  pthread_mutex_unlock(&backend->mu);
+  return found;
+}
+
+trn_status trn__backend_add_catalog(trn_backend *backend, trn_catalog *catalog, bool only_first) {
+  trn_status status = TRN_OK;
+  pthread_mutex_lock(&backend->mu);
+  if (only_first ? backend->catalogs.count > 0 : find_catalog(backend, trn_catalog_name(catalog), 0) != NULL)
+    status = TRN_ALREADY_EXISTS;
+  else if (trn__vec_push(&backend->catalogs, catalog))
+    trn_catalog_ref(catalog);
+  else
+    status = TRN_RESOURCE_EXHAUSTED;
+  pthread_mutex_unlock(&backend->mu);
+  return status;
+}
+
+const trn_backend_ops *trn__backend_ops(const trn_backend *backend, void **self) {
+  *self = backend->self;
+  return &backend->ops;
 }
 
 /* ---- sources held by plans ---- */

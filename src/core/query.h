@@ -12,6 +12,28 @@ void trn__backend_close(trn_backend *backend, void *state);
 
 const char *trn__session_client(const trn_session *session);
 
+/* ---- catalogs: src/catalog asks ---- */
+/* False: the backend has no slot of its own; then its list counts. */
+/* Gives copies; `*catalog` NULL: the default one. */
+trn_status trn__session_get_names(trn_session *session, char **catalog, char **database);
+bool trn__backend_has_catalogs(const trn_backend *backend);
+trn_status trn__backend_catalog(trn_backend *backend, void *state, const char *name, trn_catalog **out,
+                                trn_error **error);
+trn_status trn__backend_list_catalogs(trn_backend *backend, void *state, void (*each)(void *user, const char *name),
+                                      void *user, trn_error **error);
+/* Slot or list, whichever the backend has (src/catalog/session.c); `state`: the backend's session. */
+trn_status trn__backend_get_catalog(trn_backend *backend, void *state, const char *name, trn_catalog **out,
+                                    trn_error **error);
+trn_status trn__backend_each_catalog(trn_backend *backend, void *state, void (*each)(void *user, const char *name),
+                                     void *user, trn_error **error);
+/* The list that programs add to; `name` NULL: the first. A reference, or NULL. */
+trn_catalog *trn__backend_added_catalog(trn_backend *backend, const char *name, size_t *index);
+/* Adds at the end, a reference is taken. ALREADY_EXISTS. `only_first`: unless there is one. */
+trn_status trn__backend_add_catalog(trn_backend *backend, trn_catalog *catalog, bool only_first);
+
+/* The full-size table, for layers: every slot is there but catalog and list_catalogs. */
+const trn_backend_ops *trn__backend_ops(const trn_backend *backend, void **self);
+
 /* Makes `arena` hold a reference to `source` (takes one of its own) and to the backend. */
 trn_status trn__source_hold(trn_arena *arena, trn_backend *backend, trn_source *source);
 

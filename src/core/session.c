@@ -2,7 +2,7 @@
 #include "core/core.h"
 
 #include <pthread.h>
-#include <trunnion/backend.h>
+#include <trunnion/catalog.h>
 
 #include "core/query.h"
 
@@ -16,6 +16,7 @@ struct trn_session {
   bool is_authenticated;
   pthread_mutex_t mu;
   trn_map *settings; /* to text on the heap; guarded by mu */
+  char *catalog, *database; /* where names are looked up; NULL: the default; guarded by mu */
 };
 
 static char *text_copy(const char *text) {
@@ -33,6 +34,8 @@ static void session_free(trn_session *session) {
   free(session->id);
   free(session->user);
   free(session->client);
+  free(session->catalog);
+  free(session->database);
   free(session);
 }
 
@@ -119,6 +122,39 @@ trn_backend *trn_session_backend(const trn_session *session) {
 }
 void *trn_session_backend_state(const trn_session *session) {
   return session->state;
+}
+
+/* ---- where names are looked up ---- */
+
+trn_status trn__session_get_names(trn_session *session, char **catalog, char **database) {
+  pthread_mutex_lock(&session->mu);
+  *catalog = session->catalog ? text_copy(session->catalog) : NULL;
+  *database = text_copy(session->database ? session->database : TRN_DEFAULT_DATABASE);
+  bool ok = *database && (*catalog || !session->catalog);
+  pthread_mutex_unlock(&session->mu);
+  if (ok) return TRN_OK;
+  free(*catalog), free(*database);
+  *catalog = *database = NULL;
+  return TRN_RESOURCE_EXHAUSTED;
+}
+
+trn_status trn_session_set_namespace(trn_session *session, const char *catalog, const char *database) {
+  char *new_catalog = catalog ? text_copy(catalog) : NULL, *new_database = database ? text_copy(database) : NULL;
+  bool ok = (new_catalog || !catalog) && (new_database || !database);
+  pthread_mutex_lock(&session->mu);
+  if (ok && new_catalog) {
+    char *old = session->catalog;
+    session->catalog = new_catalog;
+    new_catalog = old;
+  }
+  if (ok && new_database) {
+    char *old = session->database;
+    session->database = new_database;
+    new_database = old;
+  }
+  pthread_mutex_unlock(&session->mu);
+  free(new_catalog), free(new_database);
+  return ok ? TRN_OK : TRN_RESOURCE_EXHAUSTED;
 }
 
 /* ---- settings ---- */

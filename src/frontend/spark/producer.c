@@ -1,7 +1,7 @@
 /* What fills a response log: pulls of a result stream, one at a time, paused while the log is full. The completions
  * come on the backend's threads; they append, pump, and pull again. */
 #include "frontend/spark/service.h"
-#include "frontend/spark/write.h"
+#include <trunnion/catalog.h>
 
 enum { PRODUCER_BATCH_BYTES = 4 << 20 /* keeps messages far below what any client takes */ };
 
@@ -37,7 +37,7 @@ static void execution_destroy(void *argument) {
   collect_destroy(execution->collect);
   trn_stream_unref(execution->stream);
   trn_operation_unref(execution->operation);
-  spark__write_abort(execution->write);
+  trn_table_write_abort(execution->write);
   trn_plan_unref(execution->plan);
   spark__bytes_unref(execution->schema_ipc);
   spark__failure_unref(execution->failure);
@@ -106,14 +106,14 @@ static void fail_with(spark_execution *execution, trn_status status, const trn_e
 
 typedef struct ending {
   spark_execution *execution; /* one reference */
-  spark_write *write;
+  trn_table_write *write;
   trn_status status; /* of the run */
   trn_error *error;
 } ending;
 
-static spark_write *take_write(spark_execution *execution) {
+static trn_table_write *take_write(spark_execution *execution) {
   pthread_mutex_lock(&execution->mutex);
-  spark_write *write = execution->write;
+  trn_table_write *write = execution->write;
   execution->write = NULL;
   pthread_mutex_unlock(&execution->mutex);
   return write;
@@ -136,9 +136,9 @@ static void end_write(ending *end) {
   spark_execution *execution = end->execution;
   if (end->status) {
     stop_writers(execution);
-    spark__write_abort(end->write);
+    trn_table_write_abort(end->write);
   } else {
-    end->status = spark__write_commit(end->write, &end->error);
+    end->status = trn_table_write_commit(end->write, -1, &end->error);
   }
   if (end->status) {
     fail_with(execution, end->status, end->error);
@@ -160,7 +160,7 @@ static void end_write_later(void *argument) {
 }
 
 /* Takes `write`. The completion of a pull calls it: it has entered the service, so that shutdown waits. */
-static void finish_write(spark_execution *execution, spark_write *write, trn_status status, const trn_error *error) {
+static void finish_write(spark_execution *execution, trn_table_write *write, trn_status status, const trn_error *error) {
   spark_service *service = execution->session->service;
   ending *later = malloc(sizeof *later);
   ending end = {execution, write, status, error ? trn_error_ref((trn_error *)error) : NULL};
@@ -177,7 +177,7 @@ static void finish_write(spark_execution *execution, spark_write *write, trn_sta
 }
 
 static void finish_with(spark_execution *execution, trn_status status, const trn_error *error) {
-  spark_write *write = take_write(execution);
+  trn_table_write *write = take_write(execution);
   if (write) {
     finish_write(execution, write, status, error);
   } else {
@@ -294,7 +294,7 @@ static void array_done(void *user, trn_status status, const trn_error *error, st
       if (!execution->drops_rows) collect_batch(execution, array, &status, &own);
       array->release(array);
     } else if (execution->drops_rows) {
-      spark_write *write = take_write(execution);
+      trn_table_write *write = take_write(execution);
       if (write) finish_write(execution, write, TRN_OK, NULL);
     } else {
       status = collect_finish(execution, &own);
@@ -407,7 +407,7 @@ trn_status spark__execution_run(spark_execution *execution, trn_plan *plan, trn_
   return status ? trn__no_memory(error) : start(execution, error);
 }
 
-trn_status spark__execution_run_write(spark_execution *execution, trn_plan *plan, spark_write *write,
+trn_status spark__execution_run_write(spark_execution *execution, trn_plan *plan, trn_table_write *write,
                                       trn_error **error) {
   execution->plan = plan;
   execution->drops_rows = true;
@@ -418,7 +418,7 @@ trn_status spark__execution_run_write(spark_execution *execution, trn_plan *plan
   if (!status) return TRN_OK;
   write = take_write(execution); /* nobody else ends it: it has not begun */
   if (write) stop_writers(execution);
-  spark__write_abort(write);
+  trn_table_write_abort(write);
   return status;
 }
 

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include <trunnion/call.h>
+#include <trunnion/catalog.h>
 #include <trunnion/frontend.h>
 
 #include "core/core.h"
@@ -298,12 +299,11 @@ trn_status spark__add_columns(spark_table *table, const trn_field *fields, size_
                               size_t nullable_column);
 
 /* ---- write.c: df.write ---- */
-struct spark_write; /* write.h */
 trn_status spark__write_run(spark_rpc *rpc, spark_execution *execution,
                             const Spark__Connect__WriteOperation *operation, trn_error **error);
 /* producer.c: runs the plan, drops its rows, then commits the write, or aborts it when the run fails. Takes both, also on
  * failure. */
-trn_status spark__execution_run_write(spark_execution *execution, trn_plan *plan, struct spark_write *write,
+trn_status spark__execution_run_write(spark_execution *execution, trn_plan *plan, trn_table_write *write,
                                       trn_error **error);
 
 /* ---- sql_answer.c: SHOW, DESCRIBE, EXPLAIN ---- */
@@ -393,7 +393,7 @@ struct spark_execution {
   trn_stream *stream;
   struct spark_collect *collect; /* rows go there instead of to the client: producer.c */
   bool drops_rows;               /* of a write: they only count what was written */
-  struct spark_write *write;     /* to be committed or aborted by whoever takes it out */
+  trn_table_write *write;     /* to be committed or aborted by whoever takes it out */
   spark_failure *failure;
   /* only touched by the producer */
   spark_bytes *schema_ipc;

@@ -1,7 +1,7 @@
 /* df.write with a path: options, modes, and the run. What needs a catalog of tables is refused by name. */
 #include "frontend/spark/service.h"
 #include "frontend/spark/translate/write.h"
-#include "frontend/spark/write.h"
+#include "catalog/directory_write.h"
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -196,15 +196,15 @@ static trn_status check_mode(request *r, bool *skip) {
   }
 }
 
-static spark_write_mode write_mode(const request *r) {
-  if (r->write->mode != SPARK__CONNECT__WRITE_OPERATION__SAVE_MODE__SAVE_MODE_OVERWRITE) return SPARK_WRITE_APPEND;
+static trn_directory_mode write_mode(const request *r) {
+  if (r->write->mode != SPARK__CONNECT__WRITE_OPERATION__SAVE_MODE__SAVE_MODE_OVERWRITE) return TRN_DIRECTORY_APPEND;
   const char *given = option(r, "partitionOverwriteMode");
   char *configured = NULL;
   if (!given && spark__config_get(r->rpc->session, "spark.sql.sources.partitionOverwriteMode", &configured))
     given = configured;
   bool dynamic = given && strcasecmp(given, "dynamic") == 0 && r->write->n_partitioning_columns;
   trn_free(configured);
-  return dynamic ? SPARK_WRITE_OVERWRITE_PARTITIONS : SPARK_WRITE_OVERWRITE;
+  return dynamic ? TRN_DIRECTORY_OVERWRITE_PARTITIONS : TRN_DIRECTORY_OVERWRITE;
 }
 
 /* ---- the run ---- */
@@ -235,9 +235,11 @@ static trn_status check(request *r) {
 /* All rows, and nothing is kept: what time a query takes. */
 static trn_status run_noop(request *r, spark_execution *execution) {
   trn_plan *plan = NULL;
-  spark_write *write = NULL;
+  trn_directory_write *nowhere = NULL;
+  trn_table_write *write = NULL;
   trn_status status = spark__plan_relation(r->rpc, r->write->input, &plan, r->error);
-  if (!status && !(write = calloc(1, sizeof *write))) status = trn__no_memory(r->error);
+  if (!status && !(nowhere = calloc(1, sizeof *nowhere))) status = trn__no_memory(r->error);
+  if (!status) status = trn__directory_write_wrap(nowhere, &write, r->error);
   if (status) {
     trn_plan_unref(plan);
     return status;
@@ -246,7 +248,7 @@ static trn_status run_noop(request *r, spark_execution *execution) {
   return spark__execution_run_write(execution, plan, write, r->error);
 }
 
-static trn_status translate(request *r, spark_write *write, trn_plan **plan) {
+static trn_status translate(request *r, trn_directory_write *write, trn_plan **plan) {
   spark_translator translator;
   const char *const *partitions = NULL;
   memset(&translator, 0, sizeof translator);
@@ -259,13 +261,13 @@ static trn_status translate(request *r, spark_write *write, trn_plan **plan) {
   trn_status status = spark__translator_init(&translator, session->session, session->catalog, r->error);
   if (!status)
     status = spark__translate_write(&translator, r->write->input, &r->spec, plan, &partitions, r->error);
-  return status ? status : spark__write_set_partitions(write, partitions, r->error);
+  return status ? status : trn__directory_write_set_partitions(write, partitions, r->error);
 }
 
 trn_status spark__write_run(spark_rpc *rpc, spark_execution *execution,
                             const Spark__Connect__WriteOperation *operation, trn_error **error) {
   request r = {.rpc = rpc, .write = operation, .error = error};
-  spark_write *write = NULL;
+  trn_directory_write *write = NULL;
   trn_plan *plan = NULL;
   bool skip = false;
   trn_status status = check(&r);
@@ -276,19 +278,23 @@ trn_status spark__write_run(spark_rpc *rpc, spark_execution *execution,
   if (!status) status = read_path(&r);
   rpc->phase = SPARK_PHASE_ANALYSIS;
   if (!status)
-    status = spark__write_create(r.target, r.ending, operation->n_partitioning_columns, write_mode(&r), &write, error);
+    status = trn__directory_write_create(r.target, r.ending, operation->n_partitioning_columns, write_mode(&r), &write, error);
   if (!status) status = translate(&r, write, &plan);
   if (!status) status = check_mode(&r, &skip);
   if (!status && !skip) {
     rpc->phase = SPARK_PHASE_EXECUTION;
-    status = spark__write_prepare(write, error);
+    status = trn__directory_write_prepare(write, error);
   }
   if (status || skip) {
-    spark__write_abort(write);
+    trn__directory_write_abort(write);
     trn_plan_unref(plan);
     if (!status) spark__execution_finish(execution, SPARK_RUN_SUCCEEDED, NULL);
     return status;
   }
   rpc->phase = SPARK_PHASE_EXECUTION;
-  return spark__execution_run_write(execution, plan, write, error);
+  trn_table_write *wrapped = NULL;
+  status = trn__directory_write_wrap(write, &wrapped, error);
+  if (!status) return spark__execution_run_write(execution, plan, wrapped, error);
+  trn_plan_unref(plan);
+  return status;
 }

@@ -1,6 +1,6 @@
-/* Directories, moves, removals of a write: see write.h. */
-#include "frontend/spark/write.h"
-#include "frontend/spark/translate/write.h"
+/* Directories, moves, removals of a write: see directory_write.h. */
+#include "catalog/directory_write.h"
+#include <trunnion/catalog.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static char *format(const char *form, const char *a, const char *b) {
   return out;
 }
 
-static void write_free(spark_write *write) {
+static void write_free(trn_directory_write *write) {
   if (!write) return;
   for (size_t i = 0; write->partitions && i < write->partition_count; i++) free(write->partitions[i]);
   free(write->partitions);
@@ -29,17 +29,17 @@ static void write_free(spark_write *write) {
   free(write);
 }
 
-trn_status spark__write_create(const char *target, const char *ending, size_t partition_count, spark_write_mode mode,
-                               spark_write **out, trn_error **error) {
+trn_status trn__directory_write_create(const char *target, const char *ending, size_t partition_count, trn_directory_mode mode,
+                               trn_directory_write **out, trn_error **error) {
   char id[TRN_UUID_SIZE];
   struct stat info;
-  spark_write *write = calloc(1, sizeof *write);
+  trn_directory_write *write = calloc(1, sizeof *write);
   if (!write) return trn__no_memory(error);
   trn__uuid4(id);
   write->mode = mode;
   write->partition_count = partition_count;
   write->target = strdup(target);
-  write->replaces_file = mode != SPARK_WRITE_APPEND && stat(target, &info) == 0 && !S_ISDIR(info.st_mode);
+  write->replaces_file = mode != TRN_DIRECTORY_APPEND && stat(target, &info) == 0 && !S_ISDIR(info.st_mode);
   write->parent = write->replaces_file ? NULL : format("%s/_temporary%s", target, "");
   write->staging = write->replaces_file ? format("%s._temporary-%s", target, id) : format("%s/_temporary/%s", target, id);
   write->suffix = format(partition_count ? "-%s.c000%s" : "-%s-c000%s", id, ending);
@@ -51,7 +51,7 @@ trn_status spark__write_create(const char *target, const char *ending, size_t pa
   return TRN_OK;
 }
 
-trn_status spark__write_set_partitions(spark_write *write, const char *const *names, trn_error **error) {
+trn_status trn__directory_write_set_partitions(trn_directory_write *write, const char *const *names, trn_error **error) {
   write->partitions = calloc(write->partition_count + 1, sizeof *write->partitions);
   for (size_t i = 0; write->partitions && i < write->partition_count; i++)
     if (!(write->partitions[i] = strdup(names[i]))) return trn__no_memory(error);
@@ -106,16 +106,16 @@ static void remove_all(int folder, const char *name, unsigned depth) {
   unlinkat(folder, name, AT_REMOVEDIR);
 }
 
-static void remove_staging(const spark_write *write) {
+static void remove_staging(const trn_directory_write *write) {
   remove_all(AT_FDCWD, write->staging, 0);
   if (write->parent) rmdir(write->parent);
 }
 
-trn_status spark__write_prepare(spark_write *write, trn_error **error) {
+trn_status trn__directory_write_prepare(trn_directory_write *write, trn_error **error) {
   return make_all(write->staging, &write->made, error);
 }
 
-void spark__write_abort(spark_write *write) {
+void trn__directory_write_abort(trn_directory_write *write) {
   if (!write) return;
   /* A writer that was told to stop may be in the middle of making a file. */
   for (int i = 0; write->target && i < ABORT_TRIES; i++) {
@@ -222,10 +222,11 @@ static bool put_level(trn_strbuf *out, const char *name, const char *entry) {
 /* ---- what goes where ---- */
 
 typedef struct plan {
-  const spark_write *write;
+  const trn_directory_write *write;
   moves list;
   trn_map *replaced; /* partition directories whose old files go */
   unsigned aside;    /* things that went */
+  trn_map *placed;   /* directories of partitions that got files, below the target; or NULL */
   trn_error **error;
 } plan;
 
@@ -254,7 +255,7 @@ static trn_status set_all_aside(plan *p) {
 }
 
 static trn_status set_partition_aside(plan *p, const char *path) {
-  if (p->write->mode != SPARK_WRITE_OVERWRITE_PARTITIONS || trn__map_get(p->replaced, path, strlen(path))) return TRN_OK;
+  if (p->write->mode != TRN_DIRECTORY_OVERWRITE_PARTITIONS || trn__map_get(p->replaced, path, strlen(path))) return TRN_OK;
   if (!trn__map_set(p->replaced, path, strlen(path), p, NULL)) return trn__no_memory(p->error);
   return access(path, F_OK) == 0 ? set_aside(p, path) : TRN_OK;
 }
@@ -265,6 +266,10 @@ static trn_status place(plan *p, const char *from, const char *to, size_t level,
   trn_status status = stream ? TRN_OK : failed(p->error, "read the directory", from);
   bool leaf = level == p->write->partition_count;
   if (!status && leaf && level) status = set_partition_aside(p, to);
+  if (!status && leaf && level && p->placed) {
+    const char *below = to + strlen(p->write->target) + 1;
+    if (!trn__map_set(p->placed, below, strlen(below), p, NULL)) status = trn__no_memory(p->error);
+  }
   for (struct dirent *e; stream && !status && (e = readdir(stream));) {
     if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
     trn_strbuf path = {0};
@@ -300,7 +305,7 @@ static trn_status place_all(plan *p) {
   return status;
 }
 
-static trn_status mark_success(const spark_write *write, trn_error **error) {
+static trn_status mark_success(const trn_directory_write *write, trn_error **error) {
   char *path = format("%s/_SUCCESS%s", write->target, "");
   int file = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
   trn_status status = !path ? trn__no_memory(error) : file < 0 ? failed(error, "write", path) : TRN_OK;
@@ -309,12 +314,12 @@ static trn_status mark_success(const spark_write *write, trn_error **error) {
   return status;
 }
 
-trn_status spark__write_commit(spark_write *write, trn_error **error) {
-  plan p = {.write = write, .error = error, .replaced = trn__map_create()};
+trn_status trn__directory_write_commit(trn_directory_write *write, trn_map *placed, trn_error **error) {
+  plan p = {.write = write, .error = error, .replaced = trn__map_create(), .placed = placed};
   trn_status status = !write->target || p.replaced ? TRN_OK : trn__no_memory(error);
   if (!write->target) goto done; /* nothing was written */
   if (!status && write->replaces_file) status = set_aside(&p, write->target);
-  if (!status && write->mode == SPARK_WRITE_OVERWRITE && !write->replaces_file) status = set_all_aside(&p);
+  if (!status && write->mode == TRN_DIRECTORY_OVERWRITE && !write->replaces_file) status = set_all_aside(&p);
   if (!status) status = place_all(&p);
   if (!status) status = make_moves(&p.list, error);
   if (!status) status = make_all(write->target, NULL, error);
@@ -324,10 +329,31 @@ done:
   moves_finish(&p.list);
   trn__map_destroy(p.replaced, NULL);
   if (status) {
-    spark__write_abort(write);
+    trn__directory_write_abort(write);
   } else {
     if (write->target) remove_staging(write);
     write_free(write);
   }
   return status;
+}
+
+/* ---- as a write to a table that no catalog knows ---- */
+
+static trn_status path_commit(void *self, int64_t row_count, trn_error **error) {
+  (void)row_count;
+  return trn__directory_write_commit(self, NULL, error);
+}
+
+static void path_abort(void *self) {
+  trn__directory_write_abort(self);
+}
+
+static const trn_table_write_ops path_ops = {
+    .struct_size = sizeof(trn_table_write_ops), .commit = path_commit, .abort = path_abort};
+
+trn_status trn__directory_write_wrap(trn_directory_write *write, trn_table_write **out, trn_error **error) {
+  const trn_write_target target = {.struct_size = sizeof target, .directory = write->staging ? write->staging : ""};
+  if (trn_table_write_create(&path_ops, write, &target, out) == TRN_OK) return TRN_OK;
+  trn__directory_write_abort(write);
+  return trn__no_memory(error);
 }
