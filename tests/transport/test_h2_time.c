@@ -1,23 +1,16 @@
-/* What the bundled server does after a minute, in seconds: it is compiled in here, with other limits. */
-#include "transport/h2/limits.h"
-#undef TRN_H2_HANDSHAKE_MS
-#undef TRN_H2_KEEPALIVE_MS
-#undef TRN_H2_KEEPALIVE_TIMEOUT_MS
-#define TRN_H2_HANDSHAKE_MS 1000u
-#define TRN_H2_KEEPALIVE_MS 1000u
-#define TRN_H2_KEEPALIVE_TIMEOUT_MS 1000u
-
-#include "transport/h2/codec.c"
-#include "transport/h2/conn.c"
-#include "transport/h2/headers.c"
-#include "transport/h2/loop.c"
-#include "transport/h2/message.c"
-#include "transport/h2/server.c"
-#include "transport/h2/session.c"
-#include "transport/h2/stream.c"
-#include "transport/h2/tls.c"
-
+/* What the bundled server does after some time, with short times. */
 #include "h2_fixture.h"
+
+static int set_up_fast(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  *state = f;
+  return start_server(f, (trn_server_options){.loops = 2,
+                                              .streams_max = 200,
+                                              .handshake_ms = 1000,
+                                              .keepalive_ms = 1000,
+                                              .keepalive_timeout_ms = 1000,
+                                              .stalled_ms = 1000});
+}
 
 static void a_connection_that_says_nothing_is_closed(void **state) {
   fixture *f = *state;
@@ -52,10 +45,12 @@ static void a_peer_that_answers_no_ping_loses_its_calls_and_only_that(void **sta
   client_close(frozen);
 }
 
+#define FAST(name) cmocka_unit_test_setup_teardown(name, set_up_fast, tear_down)
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      CASE(a_connection_that_says_nothing_is_closed),
-      CASE(a_peer_that_answers_no_ping_loses_its_calls_and_only_that),
+      FAST(a_connection_that_says_nothing_is_closed),
+      FAST(a_peer_that_answers_no_ping_loses_its_calls_and_only_that),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* Texts of the gRPC-over-HTTP/2 mapping: base64 of "-bin" values, percent-encoded messages, timeouts. */
+#include <stdio.h>
 #include <time.h>
 
 #include "h2.h"
@@ -72,6 +73,36 @@ void trn__h2_percent_encode(const char *text, char *out) {
       *out++ = digits[c & 15];
     }
   }
+}
+
+static int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+void trn__h2_percent_decode(const char *text, size_t size, char *out) {
+  for (size_t i = 0; i < size; i++) {
+    int high = text[i] == '%' && i + 2 < size ? hex_value(text[i + 1]) : -1;
+    int low = high >= 0 ? hex_value(text[i + 2]) : -1;
+    bool is_sequence = low >= 0 && (high || low); /* a NUL would cut the text */
+    *out++ = is_sequence ? (char)(high << 4 | low) : text[i];
+    if (is_sequence) i += 2;
+  }
+  *out = 0;
+}
+
+/* At most eight digits: the unit grows with the time. Never 0. */
+void trn__h2_timeout_print(int64_t timeout_ns, char out[24]) {
+  static const struct {
+    int64_t ns;
+    char unit;
+  } units[] = {{1, 'n'}, {1000, 'u'}, {1000000, 'm'}, {1000000000, 'S'}, {60000000000, 'M'}, {3600000000000, 'H'}};
+  int64_t value = timeout_ns < 1 ? 1 : timeout_ns;
+  size_t i = 0;
+  while (i + 1 < sizeof units / sizeof *units && value / units[i].ns > 99999999) i++;
+  value = value / units[i].ns;
+  snprintf(out, 24, "%lld%c", (long long)(value > 99999999 ? 99999999 : value), units[i].unit);
 }
 
 bool trn__h2_timeout_parse(const char *text, size_t size, int64_t *timeout_ns) {

@@ -149,15 +149,20 @@ static void write_out(h2_conn *conn) {
     size_t bytes = conn->batch ? conn->batch->bytes : 0;
     result = flush(conn);
     if (!bytes) break;
-    written += bytes;
+    written += bytes - (conn->batch ? conn->batch->bytes : 0);
     if (result == IO_DONE && written >= TRN_H2_PUMP_BYTES) {
       trn__h2_conn_dirty(conn); /* the others first */
       break;
     }
   }
   conn->wants_write = result == IO_WAIT;
-  bool is_over =
-      result == IO_DONE && !nghttp2_session_want_read(conn->session) && !nghttp2_session_want_write(conn->session);
+  if (written || result != IO_WAIT) {
+    conn->stalled_ns = 0;
+  } else if (!conn->stalled_ns) {
+    conn->stalled_ns = trn__h2_now_ns();
+  }
+  bool is_over = result == IO_DONE && !nghttp2_session_want_write(conn->session) &&
+                 (conn->is_kicked || !nghttp2_session_want_read(conn->session));
   if (result == IO_LOST || is_over) {
     trn__h2_conn_close(conn);
   } else {
@@ -196,34 +201,87 @@ static io_result read_some(h2_conn *conn, size_t *size) {
   return IO_DONE;
 }
 
-/* The handshake of TLS, then the session. True: there is a session. */
+static void close_for(h2_conn *conn, const char *problem) {
+  conn->problem = problem;
+  trn__h2_conn_close(conn);
+}
+
+/* A client's socket: connected, or why not. */
+static bool connected(h2_conn *conn) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (!conn->is_connecting) return true;
+  if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  if (error) {
+    char text[96] = "";
+    close_for(conn, strerror_r(error, text, sizeof text));
+    return false;
+  }
+  conn->is_connecting = false;
+  wait_for(conn, UV_READABLE);
+  return !conn->is_closed;
+}
+
+/* True: TLS is up, or there is none. */
+static bool shake_hands(h2_conn *conn) {
+  if (!conn->ssl || conn->is_secure) return true;
+  ERR_clear_error();
+  int rc = SSL_do_handshake(conn->ssl);
+  if (rc != 1) {
+    int error = SSL_get_error(conn->ssl, rc);
+    if (error == SSL_ERROR_WANT_READ) {
+      wait_for(conn, UV_READABLE);
+    } else if (error == SSL_ERROR_WANT_WRITE) {
+      wait_for(conn, UV_READABLE | UV_WRITABLE);
+    } else {
+      long verified = SSL_get_verify_result(conn->ssl);
+      close_for(conn, verified != X509_V_OK ? X509_verify_cert_error_string(verified) : "the TLS handshake failed");
+    }
+    return false;
+  }
+  conn->is_secure = true;
+  if (conn->channel) {
+    if (trn__h2_tls_is_h2(conn->ssl)) return true;
+    close_for(conn, "the peer's TLS does not speak h2 (ALPN)");
+    return false;
+  }
+  trn__h2_tls_identity(conn->ssl, conn->identity, sizeof conn->identity);
+  if (trn__h2_tls_is_h2(conn->ssl) || conn->loop->server->options.http_get) return true;
+  trn__h2_conn_close(conn);
+  return false;
+}
+
+/* HTTP/1.1 may come instead: the first bytes tell. */
+static bool may_be_http(const h2_conn *conn) {
+  return !conn->channel && conn->loop->server->options.http_get && !(conn->ssl && trn__h2_tls_is_h2(conn->ssl));
+}
+
+/* Whatever comes before HTTP/2. True: bytes can be read. */
 static bool establish(h2_conn *conn) {
-  if (conn->session) return true;
-  if (conn->ssl) {
-    ERR_clear_error();
-    int rc = SSL_accept(conn->ssl);
-    if (rc != 1) {
-      int error = SSL_get_error(conn->ssl, rc);
-      if (error == SSL_ERROR_WANT_READ) {
-        wait_for(conn, UV_READABLE);
-      } else if (error == SSL_ERROR_WANT_WRITE) {
-        wait_for(conn, UV_READABLE | UV_WRITABLE);
-      } else {
-        trn__h2_conn_close(conn);
-      }
-      return false;
-    }
-    if (!trn__h2_tls_is_h2(conn->ssl)) {
-      trn__h2_conn_close(conn);
-      return false;
-    }
-    trn__h2_tls_identity(conn->ssl, conn->identity, sizeof conn->identity);
+  if (conn->session || conn->http) return true;
+  if (!connected(conn) || !shake_hands(conn)) return false;
+  if (may_be_http(conn)) {
+    wait_for(conn, UV_READABLE);
+    return !conn->is_closed;
   }
   if (!trn__h2_session_start(conn)) {
-    trn__h2_conn_close(conn);
+    close_for(conn, "no memory");
     return false;
   }
   return true;
+}
+
+/* Bytes for a connection that has no session: a plain request, or the beginning of HTTP/2. False: it is closed. */
+static bool begin(h2_conn *conn, size_t size) {
+  const uint8_t *data = conn->loop->read_buffer;
+  if (conn->http || trn__h2_http_begins(data, size)) {
+    if (trn__h2_http_read(conn, data, size)) return true;
+    trn__h2_conn_close(conn);
+    return false;
+  }
+  if (trn__h2_session_start(conn)) return true;
+  trn__h2_conn_close(conn);
+  return false;
 }
 
 static void read_in(h2_conn *conn) {
@@ -233,16 +291,18 @@ static void read_in(h2_conn *conn) {
     io_result result = read_some(conn, &size);
     if (result == IO_WAIT) return;
     if (result == IO_LOST) {
-      trn__h2_conn_close(conn);
+      close_for(conn, "the peer closed it");
       return;
     }
     conn->last_read_ns = trn__h2_now_ns();
+    if (!conn->session && !begin(conn, size)) return;
+    if (conn->http) continue;
     ssize_t used = nghttp2_session_mem_recv(conn->session, conn->loop->read_buffer, size);
     if (used < 0) {
       /* Not HTTP/2, or no memory. What the session still has to say goes out if it fits the socket. */
       nghttp2_session_terminate_session(conn->session, NGHTTP2_PROTOCOL_ERROR);
       if (fill(conn)) flush(conn);
-      trn__h2_conn_close(conn);
+      close_for(conn, "the peer does not speak HTTP/2");
       return;
     }
     if (!conn->ssl && size < TRN_H2_READ_BYTES) return; /* the socket is empty; epoll tells when it is not */
@@ -279,7 +339,23 @@ void trn__h2_conn_dirty(h2_conn *conn) {
   TAILQ_INSERT_TAIL(&conn->loop->dirty, conn, dirty_link);
 }
 
+/* A plain answer goes out; then the connection is over. */
+static void write_http(h2_conn *conn) {
+  bool has_answer = conn->batch != NULL;
+  io_result result = flush(conn);
+  conn->wants_write = result == IO_WAIT;
+  if (result == IO_LOST || (result == IO_DONE && has_answer)) {
+    trn__h2_conn_close(conn);
+  } else {
+    wait_for(conn, conn->wants_write ? UV_WRITABLE : UV_READABLE);
+  }
+}
+
 void trn__h2_conn_work(h2_conn *conn) {
+  if (conn->http) {
+    write_http(conn);
+    return;
+  }
   if (!conn->session) return;
   if (conn->is_broken) {
     trn__h2_conn_close(conn);
@@ -305,7 +381,7 @@ static void set_peer(h2_conn *conn, const struct sockaddr_storage *address) {
       snprintf(conn->peer, sizeof conn->peer, "ipv6:[%s]:%u", text, ntohs(v6->sin6_port));
     }
   } else {
-    snprintf(conn->peer, sizeof conn->peer, "unknown:");
+    snprintf(conn->peer, sizeof conn->peer, address->ss_family == AF_UNIX ? "unix:" : "unknown:");
   }
 }
 
@@ -317,30 +393,60 @@ static void set_socket_options(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
 }
 
-void trn__h2_conn_open(h2_loop *loop, int fd, const struct sockaddr_storage *address) {
+/* Takes fd, also on failure. */
+static h2_conn *create(h2_loop *loop, int fd, const struct sockaddr_storage *address) {
   h2_conn *conn = calloc(1, sizeof *conn);
   if (!conn || uv_poll_init(&loop->uv, &conn->poll, fd) != 0) {
     free(conn);
     close(fd);
-    atomic_fetch_sub(&loop->server->connection_count, 1);
-    return;
+    atomic_fetch_sub(&loop->base->connection_count, 1);
+    return NULL;
   }
   conn->loop = loop;
   conn->fd = fd;
-  conn->born_ns = conn->last_read_ns = trn__h2_now_ns();
+  conn->born_ns = conn->last_read_ns = conn->idle_ns = trn__h2_now_ns();
   TAILQ_INIT(&conn->streams);
   TAILQ_INSERT_TAIL(&loop->conns, conn, link);
   set_peer(conn, address);
-  set_socket_options(fd);
-  if (loop->server->tls) {
-    conn->ssl = trn__h2_tls_accept(loop->server->tls, fd);
-    if (!conn->ssl) {
-      trn__h2_conn_close(conn);
-      return;
-    }
+  if (address->ss_family != AF_UNIX) set_socket_options(fd);
+  return conn;
+}
+
+static bool use_tls(h2_conn *conn) {
+  trn_server *server = conn->loop->server;
+  if (!server->has_tls) return true;
+  pthread_mutex_lock(&server->tls_mutex);
+  conn->tls = trn__h2_tls_ref(server->tls);
+  pthread_mutex_unlock(&server->tls_mutex);
+  conn->ssl = trn__h2_tls_accept(conn->tls, conn->fd);
+  return conn->ssl != NULL;
+}
+
+void trn__h2_conn_open(h2_loop *loop, int fd, const struct sockaddr_storage *address) {
+  h2_conn *conn = create(loop, fd, address);
+  if (!conn) return;
+  if (!use_tls(conn)) {
+    trn__h2_conn_close(conn);
+    return;
   }
   wait_for(conn, UV_READABLE);
   if (!conn->is_closed && !conn->ssl && establish(conn)) trn__h2_conn_dirty(conn);
+}
+
+h2_conn *trn__h2_conn_connect(h2_channel *channel, int fd, const struct sockaddr_storage *address) {
+  atomic_fetch_add(&channel->base->connection_count, 1);
+  h2_conn *conn = create(channel->loop, fd, address);
+  if (!conn) return NULL;
+  conn->channel = channel;
+  atomic_fetch_add_explicit(&channel->refs, 1, memory_order_relaxed);
+  conn->is_connecting = true;
+  if (channel->tls) {
+    conn->tls = trn__h2_tls_ref(channel->tls);
+    conn->ssl = trn__h2_tls_connect(channel->tls, fd, channel->server_name);
+  }
+  wait_for(conn, UV_WRITABLE);
+  if (channel->tls && !conn->ssl && !conn->is_closed) close_for(conn, "no memory");
+  return conn;
 }
 
 static void on_poll_closed(uv_handle_t *handle) {
@@ -364,17 +470,28 @@ void trn__h2_conn_close(h2_conn *conn) {
   /* Deleting a session calls no close callbacks: the calls are told here. */
   nghttp2_session *session = conn->session;
   conn->session = NULL;
-  while (!TAILQ_EMPTY(&conn->streams)) trn__h2_stream_closed(TAILQ_FIRST(&conn->streams));
+  while (!TAILQ_EMPTY(&conn->streams)) trn__h2_stream_closed(TAILQ_FIRST(&conn->streams), NGHTTP2_CONNECT_ERROR);
   nghttp2_session_del(session);
   drop_batch(conn);
+  trn__h2_http_destroy(conn->http);
+  trn__h2_known_destroy(conn->known);
+  conn->http = NULL;
+  conn->known = NULL;
   if (conn->ssl) {
     ERR_clear_error();
     SSL_shutdown(conn->ssl); /* sends close_notify if it fits; nobody waits for the peer's */
     SSL_free(conn->ssl);
   }
+  trn__h2_tls_unref(conn->tls);
+  h2_channel *channel = conn->channel;
+  const char *problem = conn->problem;
   uv_close((uv_handle_t *)&conn->poll, on_poll_closed);
   close(conn->fd);
-  atomic_fetch_sub(&loop->server->connection_count, 1);
+  atomic_fetch_sub(&loop->base->connection_count, 1);
+  if (channel) {
+    trn__h2_channel_lost(channel, conn, problem ? problem : "it was lost");
+    trn__h2_channel_unref(channel);
+  }
 }
 
 /* ---- time and leaving ---- */
@@ -383,28 +500,102 @@ static bool passed(int64_t now_ns, int64_t since_ns, int64_t ms) {
   return now_ns - since_ns >= ms * 1000000;
 }
 
-void trn__h2_conn_tick(h2_conn *conn, int64_t now_ns) {
-  if (!conn->is_ready) {
-    if (passed(now_ns, conn->born_ns, TRN_H2_HANDSHAKE_MS)) trn__h2_conn_close(conn);
-    return;
+/* Silence, then a PING, then the peer is lost. False: it is closed. */
+static bool keep_alive(h2_conn *conn, int64_t now_ns, unsigned silence_ms, unsigned timeout_ms, bool also_idle) {
+  if (conn->ping_ns && conn->last_read_ns > conn->ping_ns) conn->ping_ns = 0;
+  if (conn->ping_ns && passed(now_ns, conn->ping_ns, timeout_ms)) {
+    close_for(conn, "the peer answers no PING");
+    return false;
   }
-  if (conn->is_leaving && passed(now_ns, conn->leaving_ns, TRN_H2_GOAWAY_MS)) trn__h2_conn_leave_final(conn);
-  if (conn->ping_ns) {
-    if (conn->last_read_ns > conn->ping_ns) {
-      conn->ping_ns = 0;
-    } else if (passed(now_ns, conn->ping_ns, TRN_H2_KEEPALIVE_TIMEOUT_MS)) {
-      trn__h2_conn_close(conn);
-      return;
-    }
-  } else if (conn->stream_count && passed(now_ns, conn->last_read_ns, TRN_H2_KEEPALIVE_MS)) {
+  if (!conn->ping_ns && (conn->stream_count || also_idle) && passed(now_ns, conn->last_read_ns, silence_ms)) {
     conn->ping_ns = now_ns;
     conn->is_broken |= nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL) != 0;
     trn__h2_conn_dirty(conn);
   }
+  return true;
+}
+
+static void tick_client(h2_conn *conn, int64_t now_ns) {
+  const trn_channel_options *options = &conn->channel->options;
+  if (!conn->is_ready) {
+    if (now_ns >= conn->channel->connect_until_ns) close_for(conn, "it took too long");
+    return;
+  }
+  if (options->keepalive_ms && !keep_alive(conn, now_ns, options->keepalive_ms, options->keepalive_timeout_ms,
+                                           options->keepalive_without_calls)) {
+    return;
+  }
+  bool is_idle = !conn->stream_count && conn->idle_ns;
+  if (is_idle && options->idle_ms && !conn->is_leaving && passed(now_ns, conn->idle_ns, options->idle_ms)) {
+    trn__h2_channel_leaving(conn->channel, conn);
+  }
+}
+
+/* Messages that stopped in the middle. */
+static void fail_paused(h2_conn *conn, int64_t now_ns, unsigned stalled_ms) {
+  h2_stream *stream = TAILQ_FIRST(&conn->streams);
+  while (stream) {
+    h2_stream *next = TAILQ_NEXT(stream, link);
+    if (stream->progress_ns && passed(now_ns, stream->progress_ns, stalled_ms)) {
+      stream->progress_ns = 0;
+      stream->role->fail(stream, TRN_DEADLINE_EXCEEDED, "The request pauses inside a message");
+    }
+    stream = next;
+  }
+}
+
+static void tick_server(h2_conn *conn, int64_t now_ns) {
+  const trn_server_options *options = &conn->loop->server->options;
+  if (!conn->is_ready) {
+    if (passed(now_ns, conn->born_ns, options->handshake_ms)) trn__h2_conn_close(conn);
+    return;
+  }
+  if (conn->is_leaving && passed(now_ns, conn->leaving_ns, TRN_H2_GOAWAY_MS)) trn__h2_conn_leave_final(conn);
+  bool is_stalled = (conn->stalled_ns && passed(now_ns, conn->stalled_ns, options->stalled_ms)) ||
+                    (conn->header_ns && passed(now_ns, conn->header_ns, options->stalled_ms));
+  if (is_stalled) {
+    trn__h2_conn_close(conn);
+    return;
+  }
+  if (!keep_alive(conn, now_ns, options->keepalive_ms, options->keepalive_timeout_ms, false)) return;
+  fail_paused(conn, now_ns, options->stalled_ms);
+  bool is_idle = options->connection_idle_ms && !conn->stream_count && conn->idle_ns &&
+                 passed(now_ns, conn->idle_ns, options->connection_idle_ms);
+  bool is_old = options->connection_age_ms && passed(now_ns, conn->born_ns, options->connection_age_ms);
+  if (is_idle || is_old) trn__h2_conn_leave(conn);
+}
+
+void trn__h2_conn_tick(h2_conn *conn, int64_t now_ns) {
+  if (conn->channel) {
+    tick_client(conn, now_ns);
+  } else {
+    tick_server(conn, now_ns);
+  }
+}
+
+void trn__h2_conn_ping(h2_conn *conn) {
+  if (conn->channel || conn->is_kicked) return;
+  const trn_server_options *options = &conn->loop->server->options;
+  int64_t now = conn->last_read_ns, before = conn->peer_ping_ns;
+  unsigned interval_ms = conn->stream_count ? options->ping_interval_min_ms : TRN_H2_PING_INTERVAL_IDLE_MS;
+  if (conn->sent_since_ping) {
+    conn->ping_strikes = 0;
+  } else if (before && !passed(now, before, interval_ms)) {
+    conn->ping_strikes++;
+  }
+  conn->sent_since_ping = false;
+  conn->peer_ping_ns = now;
+  if (conn->ping_strikes <= TRN_H2_PING_STRIKES_MAX) return;
+  static const uint8_t why[] = "too_many_pings"; /* the words that clients know: they ask more seldom then */
+  conn->is_kicked = true;
+  int32_t last = nghttp2_session_get_last_proc_stream_id(conn->session);
+  trn__h2_conn_check(conn, nghttp2_submit_goaway(conn->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_ENHANCE_YOUR_CALM, why,
+                                                 sizeof why - 1));
+  trn__h2_conn_dirty(conn);
 }
 
 void trn__h2_conn_leave(h2_conn *conn) {
-  if (conn->is_leaving) return;
+  if (conn->is_leaving || conn->channel) return;
   conn->is_leaving = true;
   conn->leaving_ns = trn__h2_now_ns();
   if (!conn->is_ready) { /* nothing was promised */
@@ -432,7 +623,7 @@ void trn__h2_conn_cancel(h2_conn *conn) {
   }
   h2_stream *stream;
   TAILQ_FOREACH(stream, &conn->streams, link) {
-    trn__h2_stream_fail(stream, TRN_UNAVAILABLE, "The server is shutting down");
+    stream->role->fail(stream, TRN_UNAVAILABLE, "The server is shutting down");
   }
-  trn__h2_conn_leave_final(conn);
+  if (!conn->channel) trn__h2_conn_leave_final(conn);
 }

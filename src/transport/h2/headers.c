@@ -1,4 +1,4 @@
-/* Request headers in, response headers and trailers out. */
+/* Headers and trailers, in and out. */
 #include <stdio.h>
 
 #include "h2.h"
@@ -6,13 +6,15 @@
 /* ---- the request ---- */
 
 void trn__h2_request_init(h2_request *request) {
-  *request = (h2_request){.timeout_ns = -1};
+  *request = (h2_request){.timeout_ns = -1, .grpc_status = -1};
 }
 
 void trn__h2_request_finish(h2_request *request) {
   free(request->bytes);
   free(request->entries);
   free(request->path);
+  free(request->message);
+  free(request->details);
   trn__h2_request_init(request);
 }
 
@@ -106,6 +108,13 @@ static bool lists_gzip(const char *text, size_t size) {
   return false;
 }
 
+static bool is_grpc_type(const uint8_t *value, size_t size) {
+  static const char type[] = "application/grpc";
+  size_t length = sizeof type - 1;
+  return size >= length && memcmp(value, type, length) == 0 &&
+         (size == length || value[length] == '+' || value[length] == ';');
+}
+
 /* True when the header is part of the mapping and not metadata. */
 static bool add_special(h2_request *request, const uint8_t *name, size_t name_size, const uint8_t *value, size_t size) {
   if (is_text(name, name_size, ":path")) {
@@ -119,11 +128,9 @@ static bool add_special(h2_request *request, const uint8_t *name, size_t name_si
     request->path_size = size;
   } else if (is_text(name, name_size, ":method")) {
     request->is_post = is_text(value, size, "POST");
+    request->is_get = is_text(value, size, "GET");
   } else if (is_text(name, name_size, "content-type")) {
-    const char *type = "application/grpc";
-    size_t length = strlen(type);
-    request->is_grpc = size >= length && memcmp(value, type, length) == 0 &&
-                       (size == length || value[length] == '+' || value[length] == ';');
+    request->is_grpc = is_grpc_type(value, size);
   } else if (is_text(name, name_size, "grpc-timeout")) {
     if (!trn__h2_timeout_parse((const char *)value, size, &request->timeout_ns)) request->is_malformed = true;
   } else if (is_text(name, name_size, "grpc-encoding")) {
@@ -136,12 +143,15 @@ static bool add_special(h2_request *request, const uint8_t *name, size_t name_si
   return true;
 }
 
-void trn__h2_request_add(h2_request *request, const uint8_t *name, size_t name_size, const uint8_t *value,
-                         size_t value_size, size_t list_size_max) {
+/* False: there is no point in more. */
+static bool count_header(h2_request *request, size_t name_size, size_t value_size, size_t list_size_max) {
   request->list_size += name_size + value_size + 32;
   if (request->list_size > list_size_max) request->is_too_big = true;
-  if (request->is_too_big || request->is_malformed || request->is_out_of_memory) return;
-  if (add_special(request, name, name_size, value, value_size)) return;
+  return !request->is_too_big && !request->is_malformed && !request->is_out_of_memory;
+}
+
+static void add_metadata(h2_request *request, const uint8_t *name, size_t name_size, const uint8_t *value,
+                         size_t value_size) {
   size_t key = add_text(request, name, name_size);
   if (request->is_out_of_memory) return;
   if (trn__h2_key_is_binary((const char *)name, name_size)) {
@@ -149,6 +159,68 @@ void trn__h2_request_add(h2_request *request, const uint8_t *name, size_t name_s
   } else {
     size_t at = add_text(request, value, value_size);
     add_entry(request, key, at, value_size);
+  }
+}
+
+void trn__h2_request_add(h2_request *request, const uint8_t *name, size_t name_size, const uint8_t *value,
+                         size_t value_size, size_t list_size_max) {
+  if (!count_header(request, name_size, value_size, list_size_max)) return;
+  if (!add_special(request, name, name_size, value, value_size)) {
+    add_metadata(request, name, name_size, value, value_size);
+  }
+}
+
+/* A small number of a header; -1: it is none. */
+static int parse_number(const uint8_t *value, size_t size) {
+  int number = 0;
+  if (!size || size > 3) return -1;
+  for (size_t i = 0; i < size; i++) {
+    if (value[i] < '0' || value[i] > '9') return -1;
+    number = number * 10 + (value[i] - '0');
+  }
+  return number;
+}
+
+static void set_details(h2_request *response, const uint8_t *value, size_t size) {
+  free(response->details);
+  response->details = malloc(size / 4 * 3 + 4);
+  if (!response->details) {
+    response->is_out_of_memory = true;
+  } else if (!trn__h2_base64_decode((const char *)value, size, response->details, &response->details_size)) {
+    free(response->details); /* the status alone is right */
+    response->details = NULL;
+  }
+}
+
+static bool add_response_special(h2_request *response, const uint8_t *name, size_t name_size, const uint8_t *value,
+                                 size_t size) {
+  if (is_text(name, name_size, ":status")) {
+    response->http_status = parse_number(value, size);
+  } else if (is_text(name, name_size, "content-type")) {
+    response->is_grpc = is_grpc_type(value, size);
+  } else if (is_text(name, name_size, "grpc-encoding")) {
+    response->encoding = parse_encoding(value, size);
+  } else if (is_text(name, name_size, "grpc-status")) {
+    int status = parse_number(value, size);
+    response->grpc_status = status >= 0 && status <= TRN_UNAUTHENTICATED ? status : TRN_UNKNOWN;
+  } else if (is_text(name, name_size, "grpc-message")) {
+    free(response->message);
+    response->message = malloc(size + 1);
+    response->is_out_of_memory |= !response->message;
+    if (response->message) trn__h2_percent_decode((const char *)value, size, response->message);
+  } else if (is_text(name, name_size, "grpc-status-details-bin")) {
+    set_details(response, value, size);
+  } else {
+    return name_size == 0 || name[0] == ':' || is_text(name, name_size, "grpc-accept-encoding");
+  }
+  return true;
+}
+
+void trn__h2_response_add(h2_request *response, const uint8_t *name, size_t name_size, const uint8_t *value,
+                          size_t value_size, size_t list_size_max) {
+  if (!count_header(response, name_size, value_size, list_size_max)) return;
+  if (!add_response_special(response, name, name_size, value, value_size)) {
+    add_metadata(response, name, name_size, value, value_size);
   }
 }
 

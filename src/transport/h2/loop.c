@@ -8,7 +8,7 @@
 
 /* ---- mail from other threads ---- */
 
-static bool is_own_thread(const h2_loop *loop) {
+bool trn__h2_loop_is_own(const h2_loop *loop) {
   return pthread_equal(loop->self, pthread_self());
 }
 
@@ -21,7 +21,7 @@ void trn__h2_loop_mail(h2_loop *loop, h2_stream *stream) {
   loop->mail_end = &stream->mail_next;
   /* Under the mutex: the loop closes `async` only when no stream is left that could post. On the loop's own thread
    * settle looks at the list before it returns. */
-  if (was_empty && !is_own_thread(loop)) uv_async_send(&loop->async);
+  if (was_empty && !trn__h2_loop_is_own(loop)) uv_async_send(&loop->async);
   pthread_mutex_unlock(&loop->mutex);
 }
 
@@ -61,7 +61,7 @@ static bool take_mail(h2_loop *loop) {
 
 static void drop_connection(h2_loop *loop, int fd) {
   close(fd);
-  atomic_fetch_sub(&loop->server->connection_count, 1);
+  atomic_fetch_sub(&loop->base->connection_count, 1);
 }
 
 static void take_handoffs(h2_loop *loop) {
@@ -217,8 +217,9 @@ static void on_accept_again(uv_timer_t *timer) {
 
 static void give_away(h2_loop *loop, int fd, const struct sockaddr_storage *address) {
   trn_server *server = loop->server;
-  unsigned count = atomic_fetch_add(&server->connection_count, 1);
-  h2_loop *to = &server->loops[server->next_loop++ % server->loop_count];
+  h2_base *base = loop->base;
+  unsigned count = atomic_fetch_add(&base->connection_count, 1);
+  h2_loop *to = &base->loops[base->next_loop++ % base->loop_count];
   h2_handoff *handoff = count < server->options.connections_max && to != loop ? malloc(sizeof *handoff) : NULL;
   if (handoff) {
     *handoff = (h2_handoff){.fd = fd, .address = *address};
@@ -278,6 +279,8 @@ static trn_status start_listening(h2_loop *loop) {
 
 /* ---- stages ---- */
 
+static void on_tick(uv_timer_t *timer);
+
 static void each_conn(h2_loop *loop, void (*act)(h2_conn *conn)) {
   h2_conn *conn = TAILQ_FIRST(&loop->conns);
   while (conn) {
@@ -288,7 +291,7 @@ static void each_conn(h2_loop *loop, void (*act)(h2_conn *conn)) {
 }
 
 static void follow_stage(h2_loop *loop) {
-  h2_stage stage = (h2_stage)atomic_load(&loop->server->stage);
+  h2_stage stage = (h2_stage)atomic_load(&loop->base->stage);
   while (loop->stage < stage) {
     loop->stage++;
     if (loop->stage == H2_DRAIN) {
@@ -303,22 +306,80 @@ static void follow_stage(h2_loop *loop) {
 }
 
 static void finish_if_done(h2_loop *loop) {
-  if (loop->stage == H2_RUN || !TAILQ_EMPTY(&loop->conns)) return;
+  if (loop->stage == H2_RUN || !TAILQ_EMPTY(&loop->conns) || loop->working || loop->tasks) return;
   pthread_mutex_lock(&loop->mutex);
-  bool ends = !loop->is_finished && !loop->handoffs && !loop->mail_first;
+  bool ends = !loop->is_finished && !loop->handoffs && !loop->mail_first && !loop->new_tasks;
   if (ends) loop->is_finished = true; /* otherwise `async` fires once more */
   pthread_mutex_unlock(&loop->mutex);
   if (!ends) return;
   uv_close((uv_handle_t *)&loop->async, NULL);
   uv_close((uv_handle_t *)&loop->deadline_timer, NULL);
   uv_close((uv_handle_t *)&loop->tick_timer, NULL);
+  uv_close((uv_handle_t *)&loop->task_timer, NULL);
   uv_close((uv_handle_t *)&loop->accept_timer, NULL);
+}
+
+/* ---- tasks: few at a time, so a list will do ---- */
+
+void trn__h2_loop_post(h2_loop *loop, h2_task *task) {
+  pthread_mutex_lock(&loop->mutex);
+  H2_ASSERT(!loop->is_finished);
+  task->next = loop->new_tasks;
+  loop->new_tasks = task;
+  uv_async_send(&loop->async);
+  pthread_mutex_unlock(&loop->mutex);
+}
+
+static void on_task_timer(uv_timer_t *timer);
+
+/* Runs what is due; when the loop ends, everything is. */
+static void run_tasks(h2_loop *loop) {
+  int64_t now = trn__h2_now_ns(), first = INT64_MAX;
+  h2_task *due = NULL, **link = &loop->tasks;
+  pthread_mutex_lock(&loop->mutex);
+  h2_task *added = loop->new_tasks;
+  loop->new_tasks = NULL;
+  pthread_mutex_unlock(&loop->mutex);
+  while (added) {
+    h2_task *next = added->next;
+    added->next = loop->tasks;
+    loop->tasks = added;
+    added = next;
+  }
+  while (*link) {
+    h2_task *task = *link;
+    if (task->at_ns <= now || loop->stage != H2_RUN) {
+      *link = task->next;
+      task->next = due;
+      due = task;
+    } else {
+      if (task->at_ns < first) first = task->at_ns;
+      link = &task->next;
+    }
+  }
+  if (first != INT64_MAX) {
+    uv_update_time(&loop->uv);
+    uv_timer_start(&loop->task_timer, on_task_timer, (uint64_t)((first - now + 999999) / 1000000), 0);
+  }
+  while (due) {
+    h2_task *next = due->next;
+    due->run(due);
+    due = next;
+  }
+}
+
+static void on_task_timer(uv_timer_t *timer) {
+  h2_loop *loop = timer->data;
+  run_tasks(loop);
+  trn__h2_loop_settle(loop);
 }
 
 static void on_async(uv_async_t *async) {
   h2_loop *loop = async->data;
   take_handoffs(loop);
+  run_tasks(loop);
   follow_stage(loop);
+  if (loop->stage != H2_RUN && loop->tasks) run_tasks(loop);
   trn__h2_loop_settle(loop);
 }
 
@@ -341,7 +402,15 @@ static void on_walk_close(uv_handle_t *handle, void *argument) {
   if (!uv_is_closing(handle)) uv_close(handle, NULL);
 }
 
-trn_status trn__h2_loop_init(h2_loop *loop, trn_server *server, bool listens) {
+void trn__h2_loop_tick_at_most(h2_loop *loop, unsigned ms) {
+  if (ms < TRN_H2_TICK_MIN_MS) ms = TRN_H2_TICK_MIN_MS;
+  if (loop->tick_ms <= ms) return;
+  loop->tick_ms = ms;
+  uv_timer_start(&loop->tick_timer, on_tick, ms, ms);
+}
+
+trn_status trn__h2_loop_init(h2_loop *loop, h2_base *base, trn_server *server, bool listens) {
+  loop->base = base;
   loop->server = server;
   TAILQ_INIT(&loop->conns);
   TAILQ_INIT(&loop->dirty);
@@ -356,9 +425,12 @@ trn_status trn__h2_loop_init(h2_loop *loop, trn_server *server, bool listens) {
   if (!loop->read_buffer || uv_async_init(&loop->uv, &loop->async, on_async) != 0) return TRN_RESOURCE_EXHAUSTED;
   uv_timer_init(&loop->uv, &loop->deadline_timer);
   uv_timer_init(&loop->uv, &loop->tick_timer);
+  uv_timer_init(&loop->uv, &loop->task_timer);
   uv_timer_init(&loop->uv, &loop->accept_timer);
-  loop->async.data = loop->deadline_timer.data = loop->tick_timer.data = loop->accept_timer.data = loop;
-  uv_timer_start(&loop->tick_timer, on_tick, TRN_H2_TICK_MS, TRN_H2_TICK_MS);
+  loop->async.data = loop->deadline_timer.data = loop->tick_timer.data = loop->task_timer.data =
+      loop->accept_timer.data = loop;
+  loop->tick_ms = UINT32_MAX;
+  trn__h2_loop_tick_at_most(loop, base->tick_ms && base->tick_ms < TRN_H2_TICK_MS ? base->tick_ms : TRN_H2_TICK_MS);
   return listens ? start_listening(loop) : TRN_OK;
 }
 
@@ -366,11 +438,16 @@ static void *run(void *argument) {
   h2_loop *loop = argument;
   loop->self = pthread_self();
   uv_run(&loop->uv, UV_RUN_DEFAULT);
-  trn_server *server = loop->server;
-  pthread_mutex_lock(&server->mutex);
-  server->running--;
-  pthread_cond_broadcast(&server->changed);
-  pthread_mutex_unlock(&server->mutex);
+  h2_base *base = loop->base;
+  pthread_mutex_lock(&base->mutex);
+  base->running--;
+  bool frees = base->is_abandoned && !base->running;
+  pthread_cond_broadcast(&base->changed);
+  pthread_mutex_unlock(&base->mutex);
+  if (frees) {
+    trn__h2_base_finish(base);
+    free(base);
+  }
   return NULL;
 }
 
@@ -378,17 +455,17 @@ trn_status trn__h2_loop_start(h2_loop *loop) {
   sigset_t all, old;
   sigfillset(&all);
   /* The host's signals are for the host's threads. */
-  pthread_mutex_lock(&loop->server->mutex);
-  loop->server->running++;
-  pthread_mutex_unlock(&loop->server->mutex);
+  pthread_mutex_lock(&loop->base->mutex);
+  loop->base->running++;
+  pthread_mutex_unlock(&loop->base->mutex);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   int rc = pthread_create(&loop->thread, NULL, run, loop);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   loop->has_thread = rc == 0;
   if (rc != 0) {
-    pthread_mutex_lock(&loop->server->mutex);
-    loop->server->running--;
-    pthread_mutex_unlock(&loop->server->mutex);
+    pthread_mutex_lock(&loop->base->mutex);
+    loop->base->running--;
+    pthread_mutex_unlock(&loop->base->mutex);
   }
   return rc == 0 ? TRN_OK : TRN_RESOURCE_EXHAUSTED;
 }

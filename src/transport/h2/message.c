@@ -82,6 +82,14 @@ h2_out *trn__h2_out_create(const trn_slice *slices, size_t count, bool compress)
   return create_out(&whole, 1, packed_size, true);
 }
 
+h2_out *trn__h2_out_raw(trn_slice slice) {
+  h2_out *out = create_out(&slice, 1, slice.size, false);
+  if (!out) return NULL;
+  out->size -= 5;
+  out->index = 1; /* behind the prefix */
+  return out;
+}
+
 void trn__h2_out_unref(h2_out *out) {
   if (!out || --out->refs) return;
   trn__h2_slices_release(out->slices + 1, out->count - 1);
@@ -97,7 +105,7 @@ static h2_read fail(h2_failure *failure, trn_status status, const char *format, 
 }
 
 static void reader_reset(h2_reader *reader, const h2_read_limits *limits) {
-  if (reader->message_capacity) atomic_fetch_sub(limits->partial_bytes, reader->message_capacity);
+  trn__h2_base_unhold(limits->base, reader->message_capacity);
   reader->message = NULL;
   reader->message_capacity = reader->message_have = reader->message_size = 0;
   reader->prefix_size = 0;
@@ -106,11 +114,18 @@ static void reader_reset(h2_reader *reader, const h2_read_limits *limits) {
 void trn__h2_reader_finish(h2_reader *reader, const h2_read_limits *limits) {
   free(reader->message);
   reader_reset(reader, limits);
-  free(reader->unread);
+  trn__h2_reader_forget(reader, limits);
   *reader = (h2_reader){0};
 }
 
-bool trn__h2_reader_keep(h2_reader *reader, const uint8_t *data, size_t size) {
+void trn__h2_reader_forget(h2_reader *reader, const h2_read_limits *limits) {
+  if (reader->unread_capacity) trn__h2_base_unhold(limits->base, reader->unread_capacity);
+  free(reader->unread);
+  reader->unread = NULL;
+  reader->unread_at = reader->unread_size = reader->unread_capacity = 0;
+}
+
+bool trn__h2_reader_keep(h2_reader *reader, const h2_read_limits *limits, const uint8_t *data, size_t size) {
   if (reader->unread_at) {
     memmove(reader->unread, reader->unread + reader->unread_at, reader->unread_size - reader->unread_at);
     reader->unread_size -= reader->unread_at;
@@ -118,8 +133,13 @@ bool trn__h2_reader_keep(h2_reader *reader, const uint8_t *data, size_t size) {
   }
   if (reader->unread_size + size > reader->unread_capacity) {
     size_t capacity = (reader->unread_size + size) * 2;
+    size_t more = capacity - reader->unread_capacity;
+    if (!trn__h2_base_hold(limits->base, more)) return false;
     uint8_t *unread = realloc(reader->unread, capacity);
-    if (!unread) return false;
+    if (!unread) {
+      trn__h2_base_unhold(limits->base, more);
+      return false;
+    }
     reader->unread = unread;
     reader->unread_capacity = capacity;
   }
@@ -134,12 +154,11 @@ static h2_read grow_message(h2_reader *reader, const h2_read_limits *limits, siz
   if (capacity < need) capacity = need;
   if (capacity > reader->message_size) capacity = reader->message_size;
   size_t more = capacity - reader->message_capacity;
-  size_t total = atomic_fetch_add(limits->partial_bytes, more) + more;
-  uint8_t *message = total <= TRN_H2_PARTIAL_BYTES_MAX ? realloc(reader->message, capacity) : NULL;
+  bool is_held = trn__h2_base_hold(limits->base, more);
+  uint8_t *message = is_held ? realloc(reader->message, capacity) : NULL;
   if (!message) {
-    atomic_fetch_sub(limits->partial_bytes, more);
-    return fail(failure, TRN_RESOURCE_EXHAUSTED, "The server has no memory for a request message of %zu bytes",
-                reader->message_size, 0);
+    if (is_held) trn__h2_base_unhold(limits->base, more);
+    return fail(failure, TRN_RESOURCE_EXHAUSTED, "No memory for a message of %zu bytes", reader->message_size, 0);
   }
   reader->message = message;
   reader->message_capacity = capacity;
@@ -168,14 +187,14 @@ static h2_read inflate_message(h2_reader *reader, const h2_read_limits *limits, 
   uint8_t *out = NULL;
   z_stream z = {.next_in = reader->message, .avail_in = (uInt)reader->message_size};
   if (inflateInit2(&z, limits->encoding == H2_GZIP ? 15 + 16 : 15) != Z_OK) {
-    return fail(failure, TRN_RESOURCE_EXHAUSTED, "No memory to inflate a request message of %zu bytes",
+    return fail(failure, TRN_RESOURCE_EXHAUSTED, "No memory to inflate a message of %zu bytes",
                 reader->message_size, 0);
   }
   for (;;) {
     if (capacity > max + 1) capacity = max + 1; /* one more than allowed shows that it is too much */
     uint8_t *grown = realloc(out, capacity);
     if (!grown) {
-      fail(failure, TRN_RESOURCE_EXHAUSTED, "No memory to inflate a request message of %zu bytes", reader->message_size,
+      fail(failure, TRN_RESOURCE_EXHAUSTED, "No memory to inflate a message of %zu bytes", reader->message_size,
            0);
       goto end;
     }

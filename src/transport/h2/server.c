@@ -3,7 +3,8 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <time.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "h2.h"
@@ -17,6 +18,12 @@ static void set_defaults(trn_server *server, const trn_server_options *given) {
   if (given) memcpy(options, given, size);
   options->struct_size = sizeof *options;
   unsigned cores = uv_available_parallelism();
+  if (!options->handshake_ms) options->handshake_ms = TRN_H2_HANDSHAKE_MS;
+  if (!options->keepalive_ms) options->keepalive_ms = TRN_H2_KEEPALIVE_MS;
+  if (!options->keepalive_timeout_ms) options->keepalive_timeout_ms = TRN_H2_KEEPALIVE_TIMEOUT_MS;
+  if (!options->ping_interval_min_ms) options->ping_interval_min_ms = TRN_H2_PING_INTERVAL_MS;
+  if (!options->stalled_ms) options->stalled_ms = TRN_H2_STALLED_MS;
+  if (!options->memory_bytes_max) options->memory_bytes_max = TRN_H2_HELD_BYTES_DEFAULT;
   if (!options->listen) options->listen = TRN_H2_LISTEN_DEFAULT;
   if (!options->loops) options->loops = cores < TRN_H2_LOOPS_DEFAULT_MAX ? cores : TRN_H2_LOOPS_DEFAULT_MAX;
   if (options->loops > TRN_H2_LOOPS_MAX) options->loops = TRN_H2_LOOPS_MAX;
@@ -29,23 +36,6 @@ static void set_defaults(trn_server *server, const trn_server_options *given) {
 }
 
 /* ---- listening ---- */
-
-/* Splits "host:port" or "[v6]:port" in place. */
-static bool split_address(char *text, char **host, char **port) {
-  char *colon = strrchr(text, ':');
-  if (!colon || !colon[1]) return false;
-  *colon = 0;
-  *port = colon + 1;
-  *host = text;
-  size_t size = strlen(text);
-  if (text[0] == '[' && size > 2 && text[size - 1] == ']') {
-    text[size - 1] = 0;
-    *host = text + 1;
-  } else if (strchr(text, ':')) {
-    return false; /* a v6 address without brackets */
-  }
-  return true;
-}
 
 /* `port` replaces the address's own when it is not 0. -1: errno says why. */
 static int open_socket(const struct addrinfo *info, int port, bool has_others) {
@@ -114,7 +104,7 @@ static trn_status listen_on(trn_server *server, const char *text, trn_error **er
     status = trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "No memory for the server");
     goto end;
   }
-  if (!split_address(copy, &host, &port)) {
+  if (!trn__h2_address_split(copy, &host, &port)) {
     status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "'%s' is not host:port or [v6]:port", text);
     goto end;
   }
@@ -134,114 +124,142 @@ end:
   return status;
 }
 
-/* ---- life ---- */
+/* ---- a unix socket ---- */
 
-static trn_status prepare_session(trn_server *server) {
-  if (trn__h2_session_callbacks(&server->callbacks) != TRN_OK) return TRN_RESOURCE_EXHAUSTED;
-  if (nghttp2_option_new(&server->session_option) != 0) return TRN_RESOURCE_EXHAUSTED;
-  nghttp2_option_set_no_auto_window_update(server->session_option, 1);
-  nghttp2_option_set_no_closed_streams(server->session_option, 1);
-  nghttp2_option_set_stream_reset_rate_limit(server->session_option, TRN_H2_RESETS_BURST, TRN_H2_RESETS_PER_S);
-  nghttp2_option_set_max_send_header_block_length(server->session_option, TRN_H2_RESPONSE_BLOCK_MAX);
+/* A file that a server left behind is removed; one that is listened on, or is no socket, is left alone. */
+static void remove_stale(const struct sockaddr_un *address) {
+  struct stat found;
+  if (lstat(address->sun_path, &found) != 0 || !S_ISSOCK(found.st_mode)) return;
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return;
+  bool is_stale = connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+  close(fd);
+  if (is_stale) unlink(address->sun_path);
+}
+
+static trn_status listen_on_unix(trn_server *server, const char *path, trn_error **error) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  char reason[128] = "";
+  size_t size = strlen(path);
+  if (!size || size >= sizeof address.sun_path) {
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "'unix:%.200s' is not unix:/path of at most %zu bytes", path,
+                         sizeof address.sun_path - 1);
+  }
+  memcpy(address.sun_path, path, size);
+  server->unix_path = strdup(path);
+  int fd = server->unix_path ? socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) : -1;
+  if (fd >= 0) remove_stale(&address);
+  bool is_bound = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+  if (is_bound && listen(fd, SOMAXCONN) == 0) {
+    server->listen_fds[server->listen_count++] = fd;
+    return TRN_OK;
+  }
+  const char *why = strerror_r(errno, reason, sizeof reason);
+  if (is_bound) unlink(path);
+  free(server->unix_path);
+  server->unix_path = NULL;
+  if (fd >= 0) close(fd);
+  return trn_error_set(error, TRN_UNAVAILABLE, NULL, "Cannot listen on 'unix:%s': %s", path, why);
+}
+
+/* ---- certificates ---- */
+
+static trn_status make_tls(const trn_server *server, const char *cert_pem, const char *key_pem, const char *client_ca_pem,
+                           h2_tls **out, trn_error **error) {
+  h2_tls_texts texts = {
+      .cert_pem = cert_pem, .key_pem = key_pem, .ca_pem = client_ca_pem, .takes_http1 = server->options.http_get != NULL};
+  if (!cert_pem || !key_pem) {
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "TLS needs cert_pem and key_pem together; client_ca_pem needs both");
+  }
+  return trn__h2_tls_create(&texts, out, error);
+}
+
+trn_status trn_server_reload_tls(trn_server *server, const char *cert_pem, const char *key_pem, const char *client_ca_pem,
+                                 trn_error **error) {
+  if (!server->has_tls) {
+    return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "The server runs without TLS; that cannot change");
+  }
+  h2_tls *tls = NULL;
+  trn_status status = make_tls(server, cert_pem, key_pem, client_ca_pem, &tls, error);
+  if (status) return status;
+  pthread_mutex_lock(&server->tls_mutex);
+  h2_tls *old = server->tls;
+  server->tls = tls;
+  pthread_mutex_unlock(&server->tls_mutex);
+  trn__h2_tls_unref(old);
   return TRN_OK;
 }
 
+/* ---- life ---- */
+
 static void destroy(trn_server *server) {
-  if (!server) return;
-  for (unsigned i = 0; i < server->loop_count; i++) trn__h2_loop_finish(&server->loops[i]);
-  free(server->loops);
+  trn__h2_base_finish(&server->base);
   for (unsigned i = 0; i < server->listen_count; i++) close(server->listen_fds[i]);
-  trn__h2_tls_destroy(server->tls);
-  nghttp2_session_callbacks_del(server->callbacks);
-  nghttp2_option_del(server->session_option);
-  pthread_cond_destroy(&server->changed);
-  pthread_mutex_destroy(&server->mutex);
+  if (server->unix_path) unlink(server->unix_path);
+  free(server->unix_path);
+  trn__h2_tls_unref(server->tls);
+  trn_authenticator_unref(server->authenticator);
+  pthread_mutex_destroy(&server->tls_mutex);
   free(server);
-}
-
-static void set_stage(trn_server *server, h2_stage stage) {
-  atomic_store(&server->stage, stage);
-  for (unsigned i = 0; i < server->loop_count; i++) {
-    if (server->loops[i].has_thread) trn__h2_loop_wake(&server->loops[i]);
-  }
-}
-
-/* True when all loops have ended within the time. */
-static bool wait_ended(trn_server *server, unsigned timeout_ms) {
-  struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  int64_t ns = until.tv_nsec + (int64_t)timeout_ms * 1000000;
-  until.tv_sec += (time_t)(ns / 1000000000);
-  until.tv_nsec = (long)(ns % 1000000000);
-  pthread_mutex_lock(&server->mutex);
-  int rc = 0;
-  while (server->running && rc != ETIMEDOUT) rc = pthread_cond_timedwait(&server->changed, &server->mutex, &until);
-  bool ended = server->running == 0;
-  pthread_mutex_unlock(&server->mutex);
-  return ended;
 }
 
 void trn_server_stop(trn_server *server, unsigned grace_ms) {
   if (!server) return;
-  set_stage(server, H2_DRAIN);
-  bool ended = wait_ended(server, grace_ms);
+  h2_base *base = &server->base;
+  trn__h2_base_stage(base, H2_DRAIN);
+  bool ended = trn__h2_base_wait(base, grace_ms);
   if (!ended) {
-    set_stage(server, H2_CANCEL);
-    ended = wait_ended(server, TRN_H2_CANCEL_FLUSH_MS);
+    trn__h2_base_stage(base, H2_CANCEL);
+    ended = trn__h2_base_wait(base, TRN_H2_CANCEL_FLUSH_MS);
   }
-  if (!ended) set_stage(server, H2_KILL);
-  for (unsigned i = 0; i < server->loop_count; i++) {
-    if (server->loops[i].has_thread) pthread_join(server->loops[i].thread, NULL);
-  }
+  if (!ended) trn__h2_base_stage(base, H2_KILL);
+  trn__h2_base_join(base);
   destroy(server);
 }
 
-static trn_status start_loops(trn_server *server) {
-  server->loops = calloc(server->options.loops, sizeof *server->loops);
-  if (!server->loops) return TRN_RESOURCE_EXHAUSTED;
-  server->loop_count = server->options.loops;
-  for (unsigned i = 0; i < server->loop_count; i++) {
-    trn_status status = trn__h2_loop_init(&server->loops[i], server, i == 0);
-    if (status) return status;
-  }
-  /* The listener's last: it hands connections to the others. */
-  for (unsigned i = server->loop_count; i-- > 0;) {
-    trn_status status = trn__h2_loop_start(&server->loops[i]);
-    if (status) return status;
-  }
-  return TRN_OK;
+static unsigned tick_ms(const trn_server_options *options) {
+  unsigned ms = options->handshake_ms;
+  if (options->keepalive_ms < ms) ms = options->keepalive_ms;
+  if (options->keepalive_timeout_ms < ms) ms = options->keepalive_timeout_ms;
+  if (options->stalled_ms < ms) ms = options->stalled_ms;
+  if (options->connection_idle_ms && options->connection_idle_ms < ms) ms = options->connection_idle_ms;
+  if (options->connection_age_ms && options->connection_age_ms < ms) ms = options->connection_age_ms;
+  return ms / 4 < TRN_H2_TICK_MIN_MS ? TRN_H2_TICK_MIN_MS : ms / 4;
 }
 
-static trn_server *create(void) {
-  trn_server *server = calloc(1, sizeof *server);
-  if (!server) return NULL;
-  pthread_condattr_t attributes;
-  pthread_mutex_init(&server->mutex, NULL);
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&server->changed, &attributes);
-  pthread_condattr_destroy(&attributes);
-  return server;
+static trn_status prepare(trn_server *server, trn_error **error) {
+  const trn_server_options *set = &server->options;
+  trn_status status = TRN_OK;
+  if (set->cert_pem || set->key_pem || set->client_ca_pem) {
+    status = make_tls(server, set->cert_pem, set->key_pem, set->client_ca_pem, &server->tls, error);
+    server->has_tls = !status;
+  }
+  if (!status && strncmp(set->listen, "unix:", 5) == 0) {
+    status = listen_on_unix(server, set->listen + 5, error);
+  } else if (!status) {
+    status = listen_on(server, set->listen, error);
+  }
+  return status;
 }
 
 trn_status trn_server_start(const trn_routes *routes, const trn_server_options *options, trn_server **out,
                             trn_error **error) {
   *out = NULL;
   if (!routes) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A server needs routes");
-  trn_server *server = create();
+  trn_server *server = calloc(1, sizeof *server);
   if (!server) return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "No memory for the server");
   trn_status status = TRN_OK;
+  pthread_mutex_init(&server->tls_mutex, NULL);
   server->routes = routes;
   set_defaults(server, options);
-  const trn_server_options *set = &server->options;
-  if (!set->cert_pem != !set->key_pem || (set->client_ca_pem && !set->cert_pem)) {
-    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
-                           "TLS needs cert_pem and key_pem together; client_ca_pem needs both");
-    goto end;
-  }
-  if (set->cert_pem && (status = trn__h2_tls_create(set, &server->tls, error))) goto end;
-  if ((status = listen_on(server, set->listen, error))) goto end;
-  if ((status = prepare_session(server)) || (status = start_loops(server))) {
+  server->base.memory_bytes_max = server->options.memory_bytes_max;
+  if (server->options.authenticator) server->authenticator = trn_authenticator_ref(server->options.authenticator);
+  bool has_parts = trn__h2_base_create_parts(&server->base);
+  if ((status = prepare(server, error))) goto end;
+  server->base.tick_ms = tick_ms(&server->options);
+  status = has_parts ? trn__h2_base_start(&server->base, server->options.loops, server) : TRN_RESOURCE_EXHAUSTED;
+  if (status) {
     trn_error_set(error, status, NULL, "The server's loops cannot be started: out of memory, threads or descriptors");
     goto end;
   }
