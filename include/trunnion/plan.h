@@ -55,6 +55,7 @@ typedef enum trn_type_id {
   TRN_TYPE_ARRAY,               /* fields[0]: element */
   TRN_TYPE_MAP,                 /* fields[0]: key (never null), fields[1]: value */
   TRN_TYPE_STRUCT,              /* fields */
+  TRN_TYPE_OTHER,               /* another type of Arrow's, known by its format only: it is carried, not computed with */
   TRN_TYPE_COUNT
 } trn_type_id;
 
