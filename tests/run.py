@@ -53,6 +53,7 @@ def pytest(*arguments):
 
 def clients():
     pytest("tests/clients")
+    pytest("tests/program")
     script = ROOT / "tests/interop/interop.sh"
     if not shutil.which("go"):
         print("SKIPPED: the Go interop client (no go on this machine)", flush=True)

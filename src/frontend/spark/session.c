@@ -31,21 +31,28 @@ static trn_status invalid_handle(trn_error **error, trn_status status, const cha
 
 /* ---- making ---- */
 
-static trn_status open_backend_session(spark_session *session, const char *client, trn_error **error) {
+static trn_status open_backend_session(spark_session *session, const spark_rpc *rpc, const char *client,
+                                       trn_error **error) {
   spark_service *service = session->service;
+  const char *const *groups = NULL;
+  size_t group_count = trn_call_groups(rpc->call, &groups);
   const trn_kv zone = {"spark.sql.session.timeZone", service->timezone};
   const trn_session_request request = {.struct_size = sizeof request,
                                        .user = session->user,
                                        .client = client ? client : "",
                                        .settings = &zone,
-                                       .setting_count = service->timezone ? 1 : 0};
+                                       .setting_count = service->timezone ? 1 : 0,
+                                       .groups = groups,
+                                       .group_count = group_count,
+                                       .is_authenticated = trn_call_identity(rpc->call) != NULL};
   trn_status status = trn_session_open(service->backend, &request, &session->session, error);
   if (!status) session->server_id = trn_session_id(session->session);
   return status;
 }
 
-static trn_status session_create(spark_service *service, const char *key, const char *user, const char *id,
+static trn_status session_create(const spark_rpc *rpc, const char *key, const char *user, const char *id,
                                  spark_session **out, trn_error **error) {
+  spark_service *service = rpc->service;
   spark_session *session = calloc(1, sizeof *session);
   if (!session) return trn__no_memory(error);
   atomic_init(&session->refs, 1);
@@ -64,7 +71,7 @@ static trn_status session_create(spark_service *service, const char *key, const 
       !session->catalog) {
     status = trn__no_memory(error);
   } else {
-    status = open_backend_session(session, NULL, error);
+    status = open_backend_session(session, rpc, NULL, error);
   }
   if (status) {
     spark__session_unref(session);
@@ -89,8 +96,13 @@ static trn_status check_key(const spark_rpc *rpc, spark_session_key key, const c
   return TRN_OK;
 }
 
-static trn_status make_key(trn_arena *arena, const char *user, const char *id, char **out, trn_error **error) {
-  *out = trn__arena_printf(arena, "%s\n%s", id, user);
+/* Who was authenticated and who only says so are two, whatever they are called. NULL: no memory. */
+static char *key_text(const spark_rpc *rpc, const char *user, const char *id) {
+  return trn__arena_printf(rpc->arena, "%s\n%c%s", id, trn_call_identity(rpc->call) ? '=' : '?', user);
+}
+
+static trn_status make_key(const spark_rpc *rpc, const char *user, const char *id, char **out, trn_error **error) {
+  *out = key_text(rpc, user, id);
   return *out ? TRN_OK : trn__no_memory(error);
 }
 
@@ -140,7 +152,7 @@ trn_status spark__session_enter(spark_rpc *rpc, spark_session_key key, bool crea
   const char *user = NULL;
   char *text = NULL;
   trn_status status = check_key(rpc, key, &user, error);
-  if (!status) status = make_key(rpc->arena, user, key.session_id, &text, error);
+  if (!status) status = make_key(rpc, user, key.session_id, &text, error);
   if (status) return status;
   pthread_mutex_lock(&service->mutex);
   status = lookup(service, text, key.session_id, &session, error);
@@ -149,7 +161,7 @@ trn_status spark__session_enter(spark_rpc *rpc, spark_session_key key, bool crea
     status = invalid_handle(error, TRN_NOT_FOUND, "INVALID_HANDLE.SESSION_NOT_FOUND", key.session_id);
   if (!status && !session) {
     spark_session *made = NULL;
-    status = session_create(service, text, user, key.session_id, &made, error);
+    status = session_create(rpc, text, user, key.session_id, &made, error);
     if (!status) {
       status = insert(service, made, &session, error);
       spark__session_unref(made);
@@ -180,7 +192,7 @@ trn_status spark__session_clone(spark_rpc *rpc, const char *new_id, spark_sessio
   spark_service *service = rpc->service;
   char *key;
   spark_session *taken = NULL;
-  trn_status status = make_key(rpc->arena, from->user, new_id, &key, error);
+  trn_status status = make_key(rpc, from->user, new_id, &key, error);
   if (status) return status;
   pthread_mutex_lock(&service->mutex);
   status = lookup(service, key, new_id, &taken, error);
@@ -188,7 +200,7 @@ trn_status spark__session_clone(spark_rpc *rpc, const char *new_id, spark_sessio
   if (!status && taken)
     status = trn_error_set(error, TRN_ALREADY_EXISTS, NULL, "The session %s exists already", new_id);
   spark__session_unref(taken);
-  if (!status) status = session_create(service, key, from->user, new_id, &made, error);
+  if (!status) status = session_create(rpc, key, from->user, new_id, &made, error);
   if (status) return status;
   clone_settings clone = {made->session, TRN_OK};
   status = trn_session_each(from->session, clone_setting, &clone);
@@ -225,7 +237,7 @@ static spark_session *take_out(spark_service *service, const char *key, bool for
 
 void spark__session_close(spark_rpc *rpc, spark_session_key key, bool forget, spark_session **out) {
   *out = NULL;
-  char *text = trn__arena_printf(rpc->arena, "%s\n%s", key.session_id, user_of(rpc, key));
+  char *text = key_text(rpc, user_of(rpc, key), key.session_id);
   if (!text) return;
   *out = take_out(rpc->service, text, forget);
   if (*out) spark__session_shut(*out);

@@ -25,13 +25,14 @@ static bool split(const char *token, size_t size, jwt_parts *out) {
   return !memchr(out->signature, '.', out->signature_size);
 }
 
-/* Nesting is bounded before cJSON recurses. */
-static bool is_shallow(const char *json, size_t size) {
+/* Nesting is bounded before cJSON recurses, and no text has a zero, behind which cJSON's user would see nothing. */
+static bool is_plain(const char *json, size_t size) {
   int depth = 0;
   bool in_text = false;
   for (size_t i = 0; i < size; i++) {
     char c = json[i];
     if (in_text) {
+      if (c == '\\' && size - i >= 6 && memcmp(json + i, "\\u0000", 6) == 0) return false;
       if (c == '\\') i++;
       if (c == '"') in_text = false;
     } else if (c == '"') {
@@ -51,7 +52,7 @@ static cJSON *parse_object(const char *text, size_t size) {
   cJSON *object = NULL;
   size_t json_size = 0;
   if (json && trn__auth_base64_decode(text, size, true, json, &json_size) && !memchr(json, 0, json_size) &&
-      is_shallow((char *)json, json_size)) {
+      is_plain((char *)json, json_size)) {
     json[json_size] = 0;
     const char *end = NULL;
     object = cJSON_ParseWithOpts((char *)json, &end, true);

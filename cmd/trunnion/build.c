@@ -1,0 +1,186 @@
+/* From settings to what serves: plugins, backend, layers, frontends, authentication. */
+#include "program.h"
+
+/* ---- plugins ---- */
+
+static trn_status load_plugins(trn_registry *registry, const trn_config *list, trn_error **error) {
+  static const char *const keys[] = {"file", "options", NULL};
+  trn_status status = TRN_OK;
+  if (trn_config_get_kind(list) == TRN_CONFIG_TEXT)
+    return trn_registry_load_plugin(registry, trn_config_value(list), NULL, error);
+  for (size_t i = 0; i < trn_config_count(list) && !status; i++) {
+    const trn_config *item = trn_config_at(list, i);
+    const char *file = trn_config_value(item);
+    if (!file) {
+      status = trn_config_check_keys(item, keys, error);
+      if (!status) status = trn_config_text(item, "file", &file, error);
+      if (!status && !file)
+        status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: plugins: 'file' is missing", trn_config_origin(item));
+    }
+    if (!status) status = trn_registry_load_plugin(registry, file, trn_config_get(item, "options"), error);
+  }
+  return status;
+}
+
+/* ---- the backend ---- */
+
+static trn_status make_backend(building *b, const trn_config *root, trn_error **error) {
+  const trn_config *config = trn_config_get(root, "backend");
+  b->backend_name = "embedded";
+  if (trn_config_get_kind(config) == TRN_CONFIG_TEXT) {
+    b->backend_name = trn_config_value(config);
+    config = NULL;
+  } else if (trn_config_get_kind(config) != TRN_CONFIG_NONE) {
+    if (trn_config_get_kind(config) != TRN_CONFIG_MAP || trn_config_count(config) != 1)
+      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                           "%s: backend: one backend is wanted: a name, or a map of its name to its options",
+                           trn_config_origin(config));
+    b->backend_name = trn_config_key_at(config, 0);
+    config = trn_config_at(config, 0);
+  }
+  return trn_registry_make_backend(b->registry, b->backend_name, config, &b->backend, error);
+}
+
+static trn_status add_warehouse(building *b, const trn_config *root, trn_error **error) {
+  const char *directory = setting(root, "warehouse");
+  trn_catalog *catalog = NULL;
+  if (!directory) return TRN_OK;
+  const trn_warehouse_options options = {.struct_size = sizeof options, .directory = directory};
+  trn_status status = trn_warehouse_open(&options, &catalog, error);
+  if (status) return status;
+  status = trn_backend_add_catalog(b->backend, catalog);
+  if (status)
+    trn_error_set(error, status, NULL, "warehouse: the backend '%s' takes no catalog: %s", b->backend_name,
+                  trn_status_name(status));
+  trn_catalog_unref(catalog);
+  return status;
+}
+
+/* ---- layers ---- */
+
+/* One of the list: a name, or a map of one name to its options. */
+static trn_status wrap_one(building *b, const trn_config *item, trn_error **error) {
+  const char *name = trn_config_value(item);
+  const trn_config *config = NULL;
+  trn_backend *outer = NULL;
+  if (trn_config_get_kind(item) == TRN_CONFIG_MAP && trn_config_count(item) == 1) {
+    name = trn_config_key_at(item, 0);
+    config = trn_config_at(item, 0);
+  }
+  if (!name)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "%s: layers: a layer is a name, or a map of its name to its options", trn_config_origin(item));
+  trn_status status = trn_registry_make_layer(b->registry, name, config, b->backend, &outer, error);
+  if (status) return status;
+  trn_backend_unref(b->backend);
+  b->backend = outer;
+  return TRN_OK;
+}
+
+static trn_status wrap(building *b, const trn_config *list, trn_error **error) {
+  trn_status status = TRN_OK;
+  for (size_t i = trn_config_count(list); i-- > 0 && !status;) status = wrap_one(b, trn_config_at(list, i), error);
+  return status;
+}
+
+/* ---- frontends ---- */
+
+static bool is_off(const trn_config *node) {
+  const char *text = trn_config_value(node);
+  return text && (!strcmp(text, "false") || !strcmp(text, "off") || !strcmp(text, "no"));
+}
+
+static bool is_listed(const trn_config *list, const char *name) {
+  for (size_t i = 0; i < trn_config_count(list); i++) {
+    const char *text = trn_config_value(trn_config_at(list, i));
+    if (text && strcmp(text, name) == 0) return true;
+  }
+  return false;
+}
+
+/* Names that no frontend has are mistakes. */
+static trn_status check_frontends(const trn_registry *registry, const trn_config *config, trn_error **error) {
+  bool is_list = trn_config_get_kind(config) == TRN_CONFIG_LIST;
+  for (size_t i = 0; i < trn_config_count(config); i++) {
+    const char *name = is_list ? trn_config_value(trn_config_at(config, i)) : trn_config_key_at(config, i);
+    const char *known = NULL;
+    for (size_t k = 0; name && (known = trn_registry_frontend_at(registry, k)) && strcmp(known, name) != 0;) k++;
+    if (known) continue;
+    trn_frontend *none = NULL;
+    trn_error *cause = NULL;
+    trn_status status = trn_registry_make_frontend(registry, name ? name : "", NULL, &none, &cause);
+    trn_frontend_destroy(none);
+    status = trn_error_set(error, status ? status : TRN_INVALID_ARGUMENT, NULL, "%s: frontends: %s",
+                           trn_config_origin(trn_config_at(config, i)), trn_error_message(cause));
+    trn_error_unref(cause);
+    return status;
+  }
+  return TRN_OK;
+}
+
+static trn_status note_frontend(building *b, const char *name) {
+  char *names = NULL;
+  if (asprintf(&names, "%s%s%s", b->frontends ? b->frontends : "", b->frontends ? ", " : "", name) < 0)
+    return TRN_RESOURCE_EXHAUSTED;
+  free(b->frontends);
+  b->frontends = names;
+  return TRN_OK;
+}
+
+static trn_status mount(building *b, const trn_config *root, trn_error **error) {
+  const trn_config *config = trn_config_get(root, "frontends");
+  bool is_list = trn_config_get_kind(config) == TRN_CONFIG_LIST;
+  trn_status status = check_frontends(b->registry, config, error);
+  if (!status) status = trn_routes_create(&b->routes);
+  const char *name;
+  for (size_t i = 0; !status && (name = trn_registry_frontend_at(b->registry, i)); i++) {
+    const trn_config *own = is_list ? NULL : trn_config_get(config, name);
+    trn_frontend *frontend = NULL;
+    if (is_off(own) || (is_list && !is_listed(config, name))) continue;
+    status = trn_registry_make_frontend(b->registry, name, own, &frontend, error);
+    if (!status) status = trn_frontend_register(frontend, b->routes, b->backend, error);
+    if (!status) status = note_frontend(b, name);
+    trn_frontend_destroy(frontend);
+  }
+  if (!status && !b->frontends)
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "frontends: none is left to be served");
+  return status;
+}
+
+/* ---- all of it ---- */
+
+static trn_status authenticate(building *b, const trn_config *root, trn_error **error) {
+  const trn_config *auth = trn_config_get(root, "auth");
+  if (trn_config_get_kind(auth) == TRN_CONFIG_NONE) return TRN_OK;
+  trn_status status = trn_auth_create(auth, &b->authenticator, error);
+  bool certificates = false;
+  if (!status) status = trn_config_bool(auth, "certificates", &certificates, error);
+  if (!status && certificates && !setting(root, "tls.client_ca"))
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                           "auth.certificates: nobody checks certificates without tls.client_ca");
+  return status;
+}
+
+trn_status build(const trn_config *root, building *b, trn_error **error) {
+  *b = (building){0};
+  trn_status status = trn_registry_create(&b->registry);
+  if (!status) status = load_plugins(b->registry, trn_config_get(root, "plugins"), error);
+  if (!status) status = authenticate(b, root, error);
+  if (!status) status = make_backend(b, root, error);
+  if (!status) status = add_warehouse(b, root, error);
+  if (!status) status = wrap(b, trn_config_get(root, "layers"), error);
+  if (!status) status = mount(b, root, error);
+  return status;
+}
+
+void building_finish(building *b) {
+  trn_routes_destroy(b->routes);
+  trn_backend_unref(b->backend);
+  trn_authenticator_unref(b->authenticator);
+  trn_registry_destroy(b->registry);
+  free(b->frontends);
+}
+
+trn_status building_reload(building *b, trn_error **error) {
+  return b->authenticator ? trn_authenticator_reload(b->authenticator, error) : TRN_OK;
+}

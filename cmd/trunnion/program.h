@@ -1,0 +1,79 @@
+/* The program `trunnion`: a server made from nothing but the public headers.
+ *
+ *   main.c     the subcommands        options.c  the table of settings: flags, environment, --help, man pages
+ *   yaml.c     the file               settings.c file, environment and flags, one over the other
+ *   serve.c    running; reloading     build.c    from settings to backend, layers, frontends     hash.c  hash-password ... */
+#ifndef TRUNNION_PROGRAM_H
+#define TRUNNION_PROGRAM_H
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <trunnion/catalog.h>
+#include <trunnion/decoder.h>
+#include <trunnion/layer.h>
+#include <trunnion/plugin.h>
+#include <trunnion/registry.h>
+#include <trunnion/server.h>
+#include <trunnion/trunnion.h>
+
+#define PROGRAM_FILE_BYTES_MAX (64u << 20) /* of a configuration file */
+#define PROGRAM_LISTENERS_MAX 16
+
+/* ---- options.c ---- */
+typedef enum option_kind { OPTION_TEXT = 0, OPTION_SWITCH, OPTION_LIST, OPTION_MAP } option_kind;
+typedef struct option_row {
+  const char *key;      /* path in the configuration */
+  const char *flag;     /* without "--"; NULL: none */
+  const char *argument; /* what its value is */
+  const char *initial;  /* default, for people; NULL: none */
+  const char *help;
+  option_kind kind;
+} option_row;
+extern const option_row program_options[];
+extern const size_t program_option_count;
+int print_usage(FILE *out); /* exit status */
+void print_man_program(FILE *out);
+void print_man_file(FILE *out);
+/* Unknown keys in what is the program's own part of the tree. */
+trn_status check_keys(const trn_config *root, trn_error **error);
+
+/* ---- yaml.c ---- */
+/* Reads a file into a tree of its own. INVALID_ARGUMENT says "file:line: ...". */
+trn_status read_yaml(const char *path, trn_config **out, trn_error **error);
+
+/* ---- settings.c ---- */
+typedef struct settings {
+  trn_config *root;
+  bool only_checks;
+} settings;
+/* Flags over the environment over the file. Prints what is wrong; false: do not go on, exit with *result. */
+bool settings_read(int argc, char **argv, settings *out, int *result);
+/* The text of a key of a path of maps, or NULL. */
+const char *setting(const trn_config *root, const char *path);
+
+/* ---- build.c ---- */
+typedef struct building {
+  trn_registry *registry;
+  trn_backend *backend; /* with its layers */
+  trn_routes *routes;
+  trn_authenticator *authenticator; /* NULL: none */
+  const char *backend_name;
+  char *frontends; /* names, for people */
+} building;
+/* Makes everything but servers. building_finish in any case. */
+trn_status build(const trn_config *root, building *out, trn_error **error);
+void building_finish(building *b);
+/* Reads users, tokens, keys and policies again; goes on after a failure, and gives the first. */
+trn_status building_reload(building *b, trn_error **error);
+
+/* ---- serve.c ---- */
+int serve(const settings *s);
+
+/* ---- hash.c ---- */
+int hash_password(int argc, char **argv);
+int hash_token(int argc, char **argv);
+int new_token(int argc, char **argv);
+
+/* Prints "trunnion: what: message", frees the error, gives `result`. */
+int fail(int result, const char *what, trn_status status, trn_error *error);
+#endif

@@ -1,0 +1,159 @@
+"""File, environment and flags; what --check says; help and man pages."""
+import re, shutil, subprocess
+import pytest
+from conftest import PROGRAM, Server, run
+from credentials import Authority
+
+
+def check(tmp_path, text, *arguments, **environment):
+    file = tmp_path / "trunnion.yaml"
+    file.write_text(text)
+    return run("serve", "--config", file, "--check", *arguments, **environment)
+
+
+def test_check_says_what_would_run(tmp_path):
+    certificate, key = Authority().server()
+    (tmp_path / "cert.pem").write_bytes(certificate)
+    (tmp_path / "key.pem").write_bytes(key)
+    (tmp_path / "tokens").write_text("# nobody yet\n")
+    status, out, err = check(tmp_path, f"""
+listen: [127.0.0.1:0, "unix:{tmp_path}/socket"]
+tls: {{cert: {tmp_path}/cert.pem, key: {tmp_path}/key.pem}}
+auth: {{tokens: {tmp_path}/tokens}}
+backend: embedded
+frontends:
+  spark: {{timezone: Europe/Berlin}}
+""")
+    assert status == 0, err
+    assert re.search(r"listen +127.0.0.1:0, TLS\nlisten +unix:", out)
+    assert re.search(r"authentication +tokens \(", out)
+    assert re.search(r"frontends +.*spark", out)
+    assert re.search(r"backend +embedded", out)
+    assert "substrait.plan.v1" in out and out.endswith("the settings are valid\n")
+
+
+@pytest.mark.parametrize("text, message", [
+    ("lisen: 127.0.0.1:0\n", "trunnion.yaml:1: unknown key 'lisen'; did you mean 'listen'?"),
+    ("listen: 127.0.0.1:0\ntls:\n  crt: x\n", "trunnion.yaml:3: unknown key 'crt' in 'tls'; did you mean 'cert'?"),
+    ("limits: {stream: 5}\n", "did you mean 'streams'?"),
+    ("limits: {streams: many}\n", "trunnion.yaml:1: streams: 'many' is not a number from 0 to 1000000"),
+    ("limits: {memory: 5Q}\n", "'5Q' is not a number of bytes such as 512M"),
+    ("grace: soon\n", "'soon' is not a time such as 500ms or 2m"),
+    ("backend: {embeded: {}}\n", "There is no backend 'embeded', did you mean 'embedded'?"),
+    ("backend: {embedded: {memry: 1G}}\n", "did you mean 'memory'?"),
+    ("backend: {embedded: {}, other: {}}\n", "one backend is wanted"),
+    ("frontends: {spork: {}}\n", "There is no frontend 'spork', did you mean 'spark'?"),
+    ("frontends: {spark: {timezon: UTC}}\n", "did you mean 'timezone'?"),
+    ("frontends: []\n", "frontends: none is left"),
+    ("layers: [nothing_like_it]\n", "'nothing_like_it'"),
+    ("layers: [5, [x]]\n", "layer"),
+    ("plugins: [/nonexistent/plugin.so]\n", "cannot load the plugin /nonexistent/plugin.so"),
+    ("plugins: [libc.so.6]\n", "libc.so.6 is no plugin"),
+    ("plugins: [{fil: x}]\n", "did you mean 'file'?"),
+    ("tls: {cert: /nonexistent/cert.pem, key: /nonexistent/key.pem}\n", "cannot read /nonexistent/cert.pem"),
+    ("tls: {cert: /etc/passwd, key: /etc/passwd}\n", "certificate"),
+    ("tls: {cert: /etc/passwd}\n", "'cert' and 'key' go together"),
+    ("auth: {tokens: /nonexistent/tokens}\n", "cannot read /nonexistent/tokens"),
+    ("auth: {}\n", "nobody could be known"),
+    ("auth: {certificates: true}\n", "nobody checks certificates without tls.client_ca"),
+    ("auth: {jwt: {issuer: me}}\n", "'jwks' is missing"),
+    ("auth: {jwt: {jwks: x, algorithms: [none]}}\n", "algorithms: 'none' is none of RS256"),
+    ("listen: 0.0.0.0:0\n", "0.0.0.0:0 is not loopback and clients are not authenticated"),
+    ("listen: [127.0.0.1:0, '[::]:0']\n", "[::]:0 is not loopback"),
+    ("listen: 127.0.0.1:0\nlisten: 127.0.0.1:1\n", "trunnion.yaml:2: 'listen' is there twice, first at"),
+    ("a: &x 1\n", "anchors and tags are not supported"),
+    ("a: *x\n", "aliases are not supported"),
+    ("listen: !!str x\n", "anchors and tags are not supported"),
+    ("- a\n", "no map of settings"),
+    ("a\n", "no map of settings"),
+    ("{a: 1\n", "trunnion.yaml:"),
+    ("a: \t- b\n\t- c", "trunnion.yaml:"),
+    ("? [a]\n: b\n", "a key is a text"),
+    ("a: 1\n---\nb: 2\n", "a second document"),
+    ("a: " + "[" * 500 + "\n", "trunnion.yaml:"),
+])
+def test_mistakes_are_named_and_nothing_runs(tmp_path, text, message):
+    status, out, err = check(tmp_path, text)
+    assert status == 2 and "valid" not in out
+    assert message in err, err
+
+
+def test_files_of_users_must_hold_hashes(tmp_path):
+    users = tmp_path / "users"
+    for line, what in [("ann:secret", "the password is not hashed"), ("ann", "this is not user:hash"),
+                       ("ann:$scrypt$ln=30,r=8,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA", "the password is not hashed")]:
+        users.write_text("\n# a comment\n" + line + "\n")
+        status, _, err = check(tmp_path, f"auth: {{users: {users}}}\n")
+        assert status == 2 and f"{users}:3: {what}" in err
+        assert "secret" not in err, "a secret must not be repeated"
+
+
+def test_flags_go_over_the_environment_and_that_over_the_file(tmp_path):
+    def listens(*arguments, **environment):
+        status, out, err = check(tmp_path, "listen: 127.0.0.1:1111\ngrace: 1s\n", *arguments, **environment)
+        assert status == 0, err
+        return re.search(r"listen +127.0.0.1:(\d+)", out).group(1)
+
+    assert listens() == "1111"
+    assert listens(TRUNNION_LISTEN="127.0.0.1:2222") == "2222"
+    assert listens("--listen", "127.0.0.1:3333", TRUNNION_LISTEN="127.0.0.1:2222") == "3333"
+    assert listens("--set", "listen=127.0.0.1:4444") == "4444"
+    status, _, err = check(tmp_path, "", "--set", "lisen=x")
+    assert status == 2 and "--set: unknown key 'lisen'" in err
+    status, _, err = check(tmp_path, "", TRUNNION_GRACE="soon")
+    assert status == 2 and "TRUNNION_GRACE: grace: 'soon'" in err
+    status, out, err = run("serve", "--check", TRUNNION_CONFIG=str(tmp_path / "missing.yaml"))
+    assert status == 2 and "missing.yaml" in err
+
+
+def test_remote_is_allowed_when_it_is_said_twice(tmp_path):
+    status, _, err = check(tmp_path, "listen: 0.0.0.0:0\n", "--allow-remote")
+    assert status == 0, err
+    (tmp_path / "tokens").write_text("")
+    status, _, err = check(tmp_path, f"listen: 0.0.0.0:0\nauth: {{tokens: {tmp_path}/tokens}}\n")
+    assert status == 0 and "travel unencrypted" in err
+
+
+def test_help_and_manual_have_the_same_options():
+    status, help_text, _ = run("--help")
+    assert status == 0
+    flags = set(re.findall(r"^  --([a-z-]+)", help_text, re.M))
+    assert {"listen", "config", "check", "plugin", "tls-cert", "jwks"} <= flags
+    man = run("--man")[1].replace("\\-", "-")
+    assert flags == set(re.findall(r"^\\fB--([a-z-]+)\\fR", man, re.M))
+    for flag in flags - {"check", "config", "set", "allow-remote", "client-names"}:
+        status, _, err = run("serve", f"--{flag}")
+        assert status == 2 and "requires an argument" in err, flag
+    for arguments in (["serve", "--nothing"], ["serve", "extra"], ["nothing"], [], ["hash-token", "a", "b"]):
+        assert run(*arguments)[0] == 2
+
+
+def test_every_key_of_the_manual_is_accepted(tmp_path):
+    manual = run("--man", "5")[1].replace("\\-", "-")
+    keys = re.findall(r"^\\fB([a-z_.]+)\\fR", manual, re.M)
+    assert len(keys) > 30
+    for key in keys:  # the key is known: what is wrong is the value, or nothing
+        err = run("serve", "--check", "--set", f"{key}=nonsense")[2]
+        assert "unknown key" not in err, (key, err)
+
+
+@pytest.mark.skipif(not shutil.which("groff"), reason="no groff on this machine")
+@pytest.mark.parametrize("section", ["1", "5"])
+def test_manual_pages_are_well_formed(section):
+    text = run("--man", section)[1]
+    done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], input=text, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def test_it_listens_where_it_is_told(tmp_path):
+    import grpc
+    from credentials import config_call
+    file = tmp_path / "trunnion.yaml"
+    file.write_text(f"listen: [127.0.0.1:0, 127.0.0.1:0, 'unix:{tmp_path}/s']\n")
+    with Server("--config", file) as server:
+        second = server.process.stdout.readline().decode()
+        port = int(re.search(r":(\d+)", second).group(1))
+        assert port != server.port
+        for address in (server.address, f"127.0.0.1:{port}", f"unix:{tmp_path}/s"):
+            with grpc.insecure_channel(address) as channel:
+                assert config_call(channel)[0] == grpc.StatusCode.OK, address
