@@ -1,6 +1,7 @@
 /* Protocol frontends, to be mounted into any host's routes. */
 #ifndef TRUNNION_FRONTEND_H
 #define TRUNNION_FRONTEND_H
+#include <trunnion/auth.h>
 #include <trunnion/backend.h>
 #include <trunnion/call.h>
 
@@ -37,6 +38,22 @@ typedef struct trn_spark_options {
                                    gone; NULL: none */
 } trn_spark_options;
 TRN_API trn_status trn_spark_frontend_create(const trn_spark_options *options, trn_frontend **out);
+
+/** Flight SQL, in the one Flight service of the routes (whoever registers there first gives its threads, session time and
+ *  authenticator). Zero means the default. */
+typedef struct trn_flightsql_options {
+  size_t struct_size;
+  unsigned workers;         /**< threads that decode and plan; default: cores + 8, started on demand */
+  uint64_t session_idle_ms; /**< default 60 minutes */
+  uint64_t result_ms;       /**< a result that nobody fetches is dropped after; default 5 minutes */
+  trn_authenticator *authenticator; /**< a reference is taken; NULL: whatever the host says, and anybody */
+  bool allow_anonymous;     /**< with an authenticator: callers without credentials are let in as "" */
+  const char *dialect;      /**< of new sessions: "datafusion" (default) or "spark" */
+  const char *spool_directory; /**< for rows that are ingested and do not fit in memory; default: the C library's */
+  bool read_only;           /**< statements that change things are refused */
+} trn_flightsql_options;
+/** INVALID_ARGUMENT: an unknown dialect. Since 0.1. */
+TRN_API trn_status trn_flightsql_frontend_create(const trn_flightsql_options *options, trn_frontend **out);
 
 #ifdef __cplusplus
 }

@@ -66,7 +66,7 @@ trn_status trn__arrow_stream(struct ArrowSchema *schema, struct ArrowArray *arra
 /* ---- IPC ---- */
 /* Appends one encapsulated message: continuation marker, size, flatbuffer, padding, body. `schema` is of a struct
  * ("+s"), `array` a struct array without nulls of its own. Failures: RESOURCE_EXHAUSTED (also: out->failed),
- * UNIMPLEMENTED (a format that is not written: dictionaries, unions, run ends), INVALID_ARGUMENT (array and schema do
+ * UNIMPLEMENTED (a format that is not written: dictionaries, sparse unions, run ends), INVALID_ARGUMENT (array and schema do
  * not match). */
 trn_status trn__ipc_write_schema(const struct ArrowSchema *schema, trn_strbuf *out);
 trn_status trn__ipc_write_batch(const struct ArrowSchema *schema, const struct ArrowArray *array, trn_strbuf *out);

@@ -71,6 +71,13 @@ uint32_t trn__fb_int64s(trn_fb *fb, const int64_t *values, size_t count, size_t 
   return (uint32_t)fb->size;
 }
 
+uint32_t trn__fb_int32s(trn_fb *fb, const int32_t *values, size_t count) {
+  fb_align(fb, 4, 4 * count);
+  for (size_t i = count; i--;) fb_number(fb, (uint32_t)values[i], 4);
+  fb_number(fb, count, 4);
+  return (uint32_t)fb->size;
+}
+
 void trn__fb_table(trn_fb *fb, unsigned field_count) {
   memset(fb->fields, 0, sizeof fb->fields);
   fb->field_count = field_count;

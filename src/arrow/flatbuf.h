@@ -18,6 +18,7 @@ void trn__fb_finish(trn_fb *fb); /* frees */
 uint32_t trn__fb_string(trn_fb *fb, const char *text, size_t size);
 uint32_t trn__fb_offsets(trn_fb *fb, const uint32_t *offsets, size_t count); /* a vector of tables or strings */
 uint32_t trn__fb_int64s(trn_fb *fb, const int64_t *values, size_t count, size_t per_item); /* of structs of int64 */
+uint32_t trn__fb_int32s(trn_fb *fb, const int32_t *values, size_t count);
 /* One table at a time; what it refers to is written before. */
 void trn__fb_table(trn_fb *fb, unsigned field_count);
 void trn__fb_add(trn_fb *fb, unsigned field, uint64_t value, size_t width); /* a number of 1, 2, 4, 8 bytes */

@@ -5,7 +5,7 @@
 #include "arrow/flatbuf.h"
 
 enum { MESSAGE_SCHEMA = 1, MESSAGE_RECORD_BATCH = 3, METADATA_V5 = 4 };
-enum { IPC_DEPTH_MAX = 2 * TRN_TYPE_DEPTH_MAX }; /* a map has an extra level */
+enum { IPC_DEPTH_MAX = 2 * TRN_TYPE_DEPTH_MAX, /* a map has an extra level */ IPC_UNION_MEMBERS_MAX = 127 };
 
 /* Numbers of the union `Type` in Arrow's Schema.fbs. */
 enum {
@@ -39,7 +39,8 @@ typedef enum ipc_layout {
   LAYOUT_BYTES,
   LAYOUT_LIST,
   LAYOUT_STRUCT,
-  LAYOUT_FIXED_LIST
+  LAYOUT_FIXED_LIST,
+  LAYOUT_UNION /* dense */
 } ipc_layout;
 
 /* A format, read once. */
@@ -125,6 +126,9 @@ static bool parse_nested_format(const char *format, ipc_type *out) {
   case 'w':
     *out = (ipc_type){.id = IPC_FIXED_LIST, .layout = LAYOUT_FIXED_LIST};
     return sscanf(format, "+w:%d", &out->width) == 1 && out->width >= 0;
+  case 'u':
+    *out = (ipc_type){.id = IPC_UNION, .layout = LAYOUT_UNION};
+    return format[2] == 'd' && format[3] == ':';
   default: return false;
   }
 }
@@ -182,8 +186,21 @@ static void prefix_put(void *at, size_t metadata_size) {
 
 /* ---- schema ---- */
 
+/* The numbers behind "+ud:". */
+static uint32_t write_type_ids(trn_fb *fb, const char *format) {
+  int32_t ids[IPC_UNION_MEMBERS_MAX];
+  size_t count = 0;
+  for (const char *at = format + 4; *at && count < IPC_UNION_MEMBERS_MAX;) {
+    char *end;
+    ids[count++] = (int32_t)strtol(at, &end, 10);
+    at = *end ? end + 1 : end;
+  }
+  return trn__fb_int32s(fb, ids, count);
+}
+
 static uint32_t write_type(trn_fb *fb, const struct ArrowSchema *schema, const ipc_type *type) {
   uint32_t zone = type->timezone ? trn__fb_string(fb, type->timezone, strlen(type->timezone)) : 0;
+  if (type->id == IPC_UNION) zone = write_type_ids(fb, schema->format);
   trn__fb_table(fb, 3);
   switch (type->id) {
   case IPC_INT:
@@ -202,6 +219,10 @@ static uint32_t write_type(trn_fb *fb, const struct ArrowSchema *schema, const i
   case IPC_TIMESTAMP:
     if (zone) trn__fb_add_offset(fb, 1, zone);
     trn__fb_add(fb, 0, type->unit, 2);
+    break;
+  case IPC_UNION:
+    trn__fb_add_offset(fb, 1, zone);
+    trn__fb_add(fb, 0, 1, 2); /* dense */
     break;
   case IPC_FLOAT:
   case IPC_DATE:
@@ -317,7 +338,8 @@ typedef struct batch_writer {
 /* How many nodes and buffers the columns of a schema have. */
 static trn_status count_nodes(const struct ArrowSchema *schema, unsigned depth, batch_writer *w) {
   static const uint8_t buffers[] = {[LAYOUT_NULL] = 0, [LAYOUT_BITS] = 2,   [LAYOUT_FIXED] = 2,     [LAYOUT_BYTES] = 3,
-                                    [LAYOUT_LIST] = 2, [LAYOUT_STRUCT] = 1, [LAYOUT_FIXED_LIST] = 1};
+                                    [LAYOUT_LIST] = 2, [LAYOUT_STRUCT] = 1, [LAYOUT_FIXED_LIST] = 1,
+                                    [LAYOUT_UNION] = 2};
   ipc_type type;
   if (depth > IPC_DEPTH_MAX) return TRN_RESOURCE_EXHAUSTED;
   trn_status status = parse_format(schema, &type);
@@ -421,6 +443,22 @@ static trn_status write_children(batch_writer *w, const struct ArrowSchema *sche
   return status;
 }
 
+/* A dense union has no validity; its members stay whole, whatever rows refer to them. */
+static trn_status write_union(batch_writer *w, const struct ArrowSchema *schema, const struct ArrowArray *array,
+                              int64_t offset, int64_t rows) {
+  if (array->n_buffers != 2 || array->n_children != schema->n_children || (rows && (!array->buffers[0] || !array->buffers[1])))
+    return TRN_INVALID_ARGUMENT;
+  int64_t *node = &w->nodes[2 * w->node_count++];
+  node[0] = rows;
+  node[1] = 0;
+  buffer_copy(w, rows ? (const int8_t *)array->buffers[0] + offset : NULL, (size_t)rows);
+  buffer_copy(w, rows ? (const int32_t *)array->buffers[1] + offset : NULL, (size_t)rows * 4);
+  trn_status status = TRN_OK;
+  for (int64_t i = 0; i < schema->n_children && status == TRN_OK; i++)
+    status = write_column(w, schema->children[i], array->children[i], array->children[i]->offset, array->children[i]->length);
+  return status;
+}
+
 /* Rows [offset, offset + rows) of the buffers; the depth was bounded by count_nodes. */
 static trn_status write_column(batch_writer *w, const struct ArrowSchema *schema, const struct ArrowArray *array,
                                int64_t offset, int64_t rows) {
@@ -434,6 +472,7 @@ static trn_status write_column(batch_writer *w, const struct ArrowSchema *schema
     node[0] = node[1] = rows;
     return TRN_OK;
   }
+  if (type.layout == LAYOUT_UNION) return write_union(w, schema, array, offset, rows);
   write_validity(w, array, offset, rows);
   switch (type.layout) {
   case LAYOUT_BITS: {

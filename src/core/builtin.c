@@ -26,6 +26,27 @@ static trn_status spark_frontend(void *user, const trn_registry *registry, const
   return status ? trn_error_set(error, status, NULL, "The Spark Connect frontend cannot be made") : TRN_OK;
 }
 
+static trn_status flightsql_frontend(void *user, const trn_registry *registry, const trn_config *config,
+                                     trn_frontend **out, trn_error **error) {
+  static const char *const keys[] = {"workers", "session_idle", "result", "dialect", "spool_dir", "read_only", NULL};
+  trn_flightsql_options options = {.struct_size = sizeof options};
+  int64_t workers = 0;
+  (void)user, (void)registry;
+  trn_status status = trn_config_check_keys(config, keys, error);
+  if (!status) status = trn_config_number(config, "workers", 0, 1024, &workers, error);
+  if (!status) status = trn_config_duration(config, "session_idle", &options.session_idle_ms, error);
+  if (!status) status = trn_config_duration(config, "result", &options.result_ms, error);
+  if (!status) status = trn_config_text(config, "dialect", &options.dialect, error);
+  if (!status) status = trn_config_text(config, "spool_dir", &options.spool_directory, error);
+  if (!status) status = trn_config_bool(config, "read_only", &options.read_only, error);
+  if (status) return status;
+  options.workers = (unsigned)workers;
+  status = trn_flightsql_frontend_create(&options, out);
+  if (status == TRN_INVALID_ARGUMENT)
+    return trn_error_set(error, status, NULL, "dialect is 'datafusion' or 'spark', not '%s'", options.dialect);
+  return status ? trn_error_set(error, status, NULL, "The Flight SQL frontend cannot be made") : TRN_OK;
+}
+
 /* ---- backends ---- */
 
 static trn_status embedded_backend(void *user, const trn_registry *registry, const trn_config *config,
@@ -58,6 +79,7 @@ static const char *const backend_formats[] = {"sql", "datafusion.logical.v1", "d
 trn_status trn__registry_add_builtin(trn_registry *registry) {
   static const trn_decoder_ops by_backend = {.struct_size = sizeof by_backend, .decode = backend_decode};
   trn_status status = trn_registry_add_frontend(registry, "spark", spark_frontend, NULL, NULL);
+  if (!status) status = trn_registry_add_frontend(registry, "flightsql", flightsql_frontend, NULL, NULL);
   if (!status) status = trn_registry_add_backend(registry, "embedded", embedded_backend, NULL, NULL);
   for (size_t i = 0; i < sizeof backend_formats / sizeof *backend_formats && !status; i++)
     status = trn_registry_add_decoder(registry, backend_formats[i], &by_backend, NULL, NULL);

@@ -1,0 +1,331 @@
+/* Flight SQL: commands, statements and metadata over the one Flight service.
+ *
+ *   frontend.c    options, the provider, sessions' state         command.c   which command: info, schema, tickets, puts
+ *   statement.c   statements by handle, their life               plan.c      SQL text to plans, either dialect; names
+ *   update.c      what changes things, exactly once              parse.c     statements that are not queries -> trn_command
+ *   sql_text.c    tokens, placeholders                           parameter.c Arrow parameters as literals, their types
+ *   prepared.c    prepared statements                            ingest.c    bulk ingestion
+ *   rows.c        small results made here                        metadata.c keys.c sql_info.c xdbc.c   what tools ask
+ *   action.c      transactions, cancel, renew, session options
+ *
+ * Locks, outermost first: service->mutex, session->mutex, statement->mutex. None is held while calling out. */
+#ifndef TRN_FRONTEND_FLIGHTSQL_FLIGHTSQL_H
+#define TRN_FRONTEND_FLIGHTSQL_FLIGHTSQL_H
+#include <trunnion/catalog.h>
+#include <trunnion/frontend.h>
+
+#include "arrow/arrow_util.h"
+#include "arrow/ipc_read.h"
+#include "flight_sql.pb-c.h"
+#include "frontend/flight/flight.h"
+#include "frontend/spark/plan_sql.h"
+
+#define FLIGHTSQL_PREFIX "type.googleapis.com/arrow.flight.protocol.sql."
+
+typedef struct flightsql_service flightsql_service;
+typedef struct flightsql_session flightsql_session;
+typedef struct flightsql_statement flightsql_statement;
+
+typedef enum flightsql_dialect { FLIGHTSQL_ENGINE = 0, FLIGHTSQL_SPARK } flightsql_dialect;
+
+/* ---- frontend.c ---- */
+
+struct flightsql_service {
+  flight_service *flight; /* borrowed: it owns us */
+  const flight_provider_entry *entry;
+  trn_backend *backend;
+  flightsql_dialect dialect; /* of new sessions */
+  uint64_t result_ms;
+  char *spool_directory;
+  bool read_only;
+  pthread_mutex_t mutex;
+  trn_map *statements; /* handle -> statement, one reference each */
+};
+
+struct flightsql_session {
+  atomic_uint refs;
+  flightsql_service *service; /* borrowed */
+  trn_session *session;
+  struct spark_catalog *views; /* of Spark's dialect */
+  char *user;
+  bool is_authenticated;
+  pthread_mutex_t mutex;
+  flightsql_dialect dialect;
+  trn_map *temporary; /* name -> flightsql_temporary */
+  unsigned open_count, prepared_count;
+  size_t prepared_bytes;
+  char fetched[TRN_FLIGHT_FETCHED_MAX][TRN_UUID_SIZE]; /* a ring: results that can be fetched once more */
+  unsigned fetched_next;
+  bool is_closed;
+};
+/* The call's session; borrowed from it. */
+trn_status flightsql__session(flightsql_service *service, flight_rpc *rpc, flightsql_session **out, trn_error **error);
+flightsql_session *flightsql__session_ref(flightsql_session *session);
+void flightsql__session_unref(flightsql_session *session);
+
+/* A table of one session. */
+typedef struct flightsql_temporary {
+  trn_backend *backend;
+  trn_source *source;
+  struct ArrowSchema schema;
+  char *spool; /* a file to be removed, or NULL */
+} flightsql_temporary;
+void flightsql__temporary_destroy(void *temporary);
+
+/* ---- sql_text.c ---- */
+
+typedef enum flightsql_token_kind {
+  FLIGHTSQL_WORD = 1,    /* unquoted: a keyword or a name */
+  FLIGHTSQL_QUOTED,      /* a quoted name */
+  FLIGHTSQL_STRING,      /* a text in single quotes */
+  FLIGHTSQL_NUMBER,
+  FLIGHTSQL_PLACEHOLDER, /* "?" or "$1" */
+  FLIGHTSQL_SYMBOL
+} flightsql_token_kind;
+typedef struct flightsql_token {
+  flightsql_token_kind kind;
+  uint32_t start, size;
+  uint32_t parameter; /* of a placeholder: from 0 */
+} flightsql_token;
+typedef struct flightsql_text {
+  const char *data; /* NUL-terminated */
+  size_t size;
+  flightsql_token *tokens;
+  size_t count;
+  uint32_t parameter_count;
+} flightsql_text;
+/* Reads a text into tokens of `arena`. INVALID_ARGUMENT: a quote that does not end. A last ";" is dropped. */
+trn_status flightsql__text_read(trn_arena *arena, const char *data, size_t size, flightsql_dialect dialect,
+                                flightsql_text *out, trn_error **error);
+bool flightsql__token_is(const flightsql_text *text, size_t index, const char *word); /* without case; false behind the end */
+/* A name or a text without its quotes, in the arena. Words are folded to lower case, as DataFusion and Spark do. */
+char *flightsql__token_name(trn_arena *arena, const flightsql_text *text, size_t index);
+/* The text from token `from` to before token `to`, placeholders replaced by `literals` (NULL: as they are). */
+char *flightsql__text_slice(trn_arena *arena, const flightsql_text *text, size_t from, size_t to,
+                            const char *const *literals);
+
+/* ---- plan.c ---- */
+
+/* Plans a query in the session's dialect. thread: worker */
+trn_status flightsql__plan(flightsql_session *session, const char *sql, trn_plan **out, trn_error **error);
+trn_status flightsql__plan_in(flightsql_session *session, flightsql_dialect dialect, const char *sql, trn_plan **out,
+                              trn_error **error);
+/* A plan that reads all columns of a source. Borrows; gives `*out`. */
+trn_status flightsql__plan_scan(flightsql_session *session, trn_source *source, const struct ArrowSchema *schema,
+                                trn_plan **out, trn_error **error);
+/* The schema of a plan as an encapsulated IPC message. */
+trn_status flightsql__plan_schema_ipc(const trn_plan *plan, trn_strbuf *out, trn_error **error);
+trn_status flightsql__schema_ipc(const struct ArrowSchema *schema, trn_strbuf *out, trn_error **error);
+
+/* ---- parse.c: statements that are not queries ---- */
+
+typedef enum flightsql_kind {
+  FLIGHTSQL_QUERY = 0,
+  FLIGHTSQL_DDL, /* gives no rows */
+  FLIGHTSQL_DML  /* gives a count */
+} flightsql_kind;
+flightsql_kind flightsql__kind(const flightsql_text *text);
+/* What a text means, with parameters' literals put in (NULL: none). Fills `command`, which lives in `arena`, but for its plan (a
+ * reference) and table schema, dropped by flightsql__command_finish in any case. */
+typedef struct flightsql_command {
+  trn_command command;
+  trn_table_info table;
+  trn_database_info database;
+  struct ArrowSchema schema;
+  trn_plan *plan;
+} flightsql_command;
+trn_status flightsql__parse(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
+                            const char *const *literals, flightsql_command *out, trn_error **error);
+void flightsql__command_finish(flightsql_command *command);
+/* Of INSERT INTO t [(columns)] VALUES (row): where the name begins and ends, where the row is. False: it is another. */
+bool flightsql__insert_shape(const flightsql_text *text, size_t *name_end, size_t *columns_at, size_t *row_at,
+                             size_t *row_end);
+/* A name of up to three parts at *at. */
+trn_status flightsql__parse_name(trn_arena *arena, const flightsql_text *text, size_t *at, const char ***parts,
+                                 size_t *count, trn_error **error);
+
+/* ---- parameter.c ---- */
+
+/* Rows of parameters; immutable once they are bound. */
+typedef struct flightsql_parameters {
+  atomic_uint refs;
+  struct ArrowSchema schema;
+  struct ArrowArray *batches;
+  size_t batch_count;
+  int64_t rows;
+  trn_strbuf ipc; /* the same as an IPC stream */
+} flightsql_parameters;
+flightsql_parameters *flightsql__parameters_create(void);
+flightsql_parameters *flightsql__parameters_ref(flightsql_parameters *parameters);
+void flightsql__parameters_unref(flightsql_parameters *parameters);
+/* Adds the Arrow part of a FlightData. RESOURCE_EXHAUSTED over the limits. */
+trn_status flightsql__parameters_add(flightsql_parameters *parameters, const flight_data *data, trn_error **error);
+/* The literals of one row, in the arena. INVALID_ARGUMENT: fewer columns than `count`. */
+trn_status flightsql__parameters_literals(trn_arena *arena, const flightsql_parameters *parameters, int64_t row,
+                                          uint32_t count, flightsql_dialect dialect, const char ***out,
+                                          trn_error **error);
+/* What the types of a text's placeholders are, as far as the text says: utf8 else. Gives a struct schema, and literals
+ * (NULLs of these types) to plan the text with. */
+trn_status flightsql__parameter_types(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
+                                      struct ArrowSchema *out, const char ***nulls, trn_error **error);
+
+/* ---- statement.c ---- */
+
+struct flightsql_statement {
+  atomic_uint refs;
+  char handle[TRN_UUID_SIZE];
+  flightsql_session *session; /* one reference */
+  bool is_prepared;
+  flightsql_kind kind;
+  char *sql;
+  size_t sql_size;
+  uint32_t parameter_count;
+  pthread_mutex_t mutex;
+  trn_plan *plan;       /* of a query without parameters, or of a query with those that are bound */
+  trn_strbuf schema;    /* IPC; of the result */
+  trn_strbuf parameter_schema;
+  flightsql_parameters *bound; /* of a prepared statement */
+  int64_t count;        /* of an update that has run */
+  bool has_run, is_cancelled;
+  trn_vec running;      /* operations, one reference each */
+  int64_t expires_ns;   /* of a query whose result waits */
+};
+/* Makes one with a new handle, not yet in the table. Copies `sql`. */
+trn_status flightsql__statement_create(flightsql_session *session, const char *sql, size_t size,
+                                       flightsql_statement **out, trn_error **error);
+flightsql_statement *flightsql__statement_ref(flightsql_statement *statement);
+void flightsql__statement_unref(flightsql_statement *statement);
+/* Into the table; limits are checked. */
+trn_status flightsql__statement_publish(flightsql_statement *statement, trn_error **error);
+/* By handle, if it is this user's. Gives a reference. NOT_FOUND. */
+trn_status flightsql__statement_find(flightsql_session *session, const void *handle, size_t size, bool is_prepared,
+                                     flightsql_statement **out, trn_error **error);
+void flightsql__statement_close(flightsql_statement *statement);
+flightsql_parameters *flightsql__statement_bound(flightsql_statement *statement); /* a reference or NULL */
+void flightsql__statement_fetched(flightsql_statement *statement);
+bool flightsql__statement_cancel(flightsql_statement *statement); /* true: something was running */
+bool flightsql__statement_run(flightsql_statement *statement, trn_operation *operation); /* false: cancelled before */
+void flightsql__statement_ran(flightsql_statement *statement, trn_operation *operation);
+void flightsql__session_drop_statements(flightsql_service *service, flightsql_session *session); /* NULL: all */
+void flightsql__sweep(void *self);
+
+/* ---- update.c ---- */
+
+/* Called once, on a worker or an engine thread. `error` is borrowed. */
+typedef void (*flightsql_updated)(void *user, trn_status status, const trn_error *error, int64_t count);
+/* Runs a statement that changes things, once per row of `parameters` (NULL: once without any), in the order of rows. Takes
+ * references. The call's end cancels it. `statement` may be NULL; what runs is listed in it. */
+void flightsql__update(flightsql_session *session, flight_rpc *rpc, flightsql_statement *statement, const char *sql,
+                       size_t size, flightsql_parameters *parameters, flightsql_updated done, void *user);
+/* Runs a command that is ready; the same. Takes the command's contents (arena and all). */
+void flightsql__update_command(flightsql_session *session, flight_rpc *rpc, trn_arena *arena, flightsql_command *command,
+                               flightsql_updated done, void *user);
+
+/* ---- prepared.c ---- */
+trn_status flightsql__prepared_create(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error);
+trn_status flightsql__prepared_close(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error);
+/* A query for one execution of a prepared statement, with what is bound. Gives a statement, not published. */
+trn_status flightsql__prepared_execution(flightsql_session *session, flightsql_statement *prepared,
+                                         flightsql_statement **out, trn_error **error);
+
+/* ---- rows.c: small results made here ---- */
+
+typedef struct flightsql_rows {
+  struct ArrowSchema schema;
+  trn_array_builder *builder;
+  flight_rpc *rpc; /* batches go there as they fill; NULL: nothing is sent */
+  size_t bytes;    /* of the batch that grows, about */
+  bool has_sent_schema;
+  trn_status status;
+  trn_error *error;
+} flightsql_rows;
+/* Columns from "name:type name:type ...": u utf8, i int32, l int64, b bool, y binary, c uint8, U uint32, a list of utf8; '!'
+ * behind it: not null. */
+trn_status flightsql__rows_init(flightsql_rows *rows, const char *spec, trn_error **error);
+trn_array_builder *flightsql__rows_column(flightsql_rows *rows, size_t index);
+void flightsql__rows_text(flightsql_rows *rows, size_t column, const char *text); /* NULL: null */
+void flightsql__rows_int(flightsql_rows *rows, size_t column, int64_t value);
+void flightsql__rows_null(flightsql_rows *rows, size_t column);
+void flightsql__rows_end(flightsql_rows *rows); /* of a row */
+/* Sends what is left, schema first, and ends the call. */
+trn_status flightsql__rows_send(flightsql_rows *rows, trn_error **error);
+void flightsql__rows_finish(flightsql_rows *rows);
+
+/* ---- metadata ---- */
+
+/* A metadata command: its columns, and its rows. */
+typedef trn_status (*flightsql_fill)(flightsql_session *session, flightsql_rows *rows, const ProtobufCMessage *command,
+                                     trn_error **error);
+trn_status flightsql__fill_catalogs(flightsql_session *session, flightsql_rows *rows, const ProtobufCMessage *command,
+                                    trn_error **error);
+trn_status flightsql__fill_db_schemas(flightsql_session *session, flightsql_rows *rows, const ProtobufCMessage *command,
+                                      trn_error **error);
+trn_status flightsql__fill_tables(flightsql_session *session, flightsql_rows *rows, const ProtobufCMessage *command,
+                                  trn_error **error);
+trn_status flightsql__fill_table_types(flightsql_session *session, flightsql_rows *rows, const ProtobufCMessage *command,
+                                       trn_error **error);
+trn_status flightsql__fill_primary_keys(flightsql_session *session, flightsql_rows *rows, const ProtobufCMessage *command,
+                                        trn_error **error);
+trn_status flightsql__fill_exported_keys(flightsql_session *session, flightsql_rows *rows,
+                                         const ProtobufCMessage *command, trn_error **error);
+trn_status flightsql__fill_imported_keys(flightsql_session *session, flightsql_rows *rows,
+                                         const ProtobufCMessage *command, trn_error **error);
+trn_status flightsql__fill_cross_reference(flightsql_session *session, flightsql_rows *rows,
+                                           const ProtobufCMessage *command, trn_error **error);
+trn_status flightsql__fill_xdbc(flightsql_session *session, flightsql_rows *rows, const ProtobufCMessage *command,
+                                trn_error **error);
+#define FLIGHTSQL_TABLES "catalog_name:u db_schema_name:u table_name:u! table_type:u!"
+#define FLIGHTSQL_PRIMARY_KEYS                                                                                         \
+  "catalog_name:u db_schema_name:u table_name:u! column_name:u! key_sequence:i! key_name:u"
+#define FLIGHTSQL_KEYS                                                                                                 \
+  "pk_catalog_name:u pk_db_schema_name:u pk_table_name:u! pk_column_name:u! fk_catalog_name:u fk_db_schema_name:u "    \
+  "fk_table_name:u! fk_column_name:u! key_sequence:i! fk_key_name:u pk_key_name:u update_rule:c! delete_rule:c!"
+#define FLIGHTSQL_XDBC                                                                                                 \
+  "type_name:u! data_type:i! column_size:i literal_prefix:u literal_suffix:u create_params:a nullable:i! "             \
+  "case_sensitive:b! searchable:i! unsigned_attribute:b fixed_prec_scale:b! auto_increment:b local_type_name:u "       \
+  "minimum_scale:i maximum_scale:i sql_data_type:i! datetime_subcode:i num_prec_radix:i interval_precision:i"
+/* SQL's LIKE: % and _, no escape. NULL pattern: everything. */
+bool flightsql__like(const char *pattern, const char *text);
+
+/* GetSqlInfo has a union, which the rows above do not do. `infos` empty: all. Appends the schema; the batch when `batch`. */
+trn_status flightsql__sql_info(const flightsql_service *service, const uint32_t *infos, size_t count, trn_strbuf *schema,
+                               trn_strbuf *batch, trn_error **error);
+
+/* ---- ingest.c ---- */
+typedef struct flightsql_ingest flightsql_ingest;
+trn_status flightsql__ingest_open(flightsql_session *session, flight_rpc *rpc,
+                                  const Arrow__Flight__Protocol__Sql__CommandStatementIngest *command,
+                                  flightsql_ingest **out, trn_error **error);
+trn_status flightsql__ingest_data(flightsql_ingest *ingest, const flight_data *data, trn_error **error);
+trn_status flightsql__ingest_end(flightsql_ingest *ingest, trn_error **error);
+void flightsql__ingest_drop(flightsql_ingest *ingest);
+
+/* ---- command.c ---- */
+bool flightsql__claims(void *self, const void *command, size_t size);
+trn_status flightsql__get_flight_info(void *self, flight_rpc *rpc,
+                                      const Arrow__Flight__Protocol__FlightDescriptor *descriptor, trn_error **error);
+trn_status flightsql__poll_flight_info(void *self, flight_rpc *rpc,
+                                       const Arrow__Flight__Protocol__FlightDescriptor *descriptor, trn_error **error);
+trn_status flightsql__get_schema(void *self, flight_rpc *rpc,
+                                 const Arrow__Flight__Protocol__FlightDescriptor *descriptor, trn_error **error);
+trn_status flightsql__do_get(void *self, flight_rpc *rpc, const void *ticket, size_t size, trn_error **error);
+/* put.c */
+trn_status flightsql__put_open(void *self, flight_rpc *rpc, const void *command, size_t size, void **put,
+                               trn_error **error);
+trn_status flightsql__put_data(void *self, void *put, const flight_data *data, trn_error **error);
+trn_status flightsql__put_end(void *self, void *put, trn_error **error);
+void flightsql__put_drop(void *self, void *put);
+/* An Any of this surface: the name behind the prefix, the value. False: it is none. */
+bool flightsql__unwrap(const void *data, size_t size, char name[64], trn_str *value);
+/* Answers with one Result that wraps a message in an Any (NULL type: bare), then OK. */
+trn_status flightsql__reply_result(flight_rpc *rpc, const char *type, const ProtobufCMessage *message,
+                                   trn_error **error);
+trn_status flightsql__reply_put(flight_rpc *rpc, const ProtobufCMessage *message, trn_error **error);
+/* UNIMPLEMENTED unless there is no transaction. */
+trn_status flightsql__check_transaction(flightsql_session *session, const ProtobufCBinaryData *id, trn_error **error);
+
+/* ---- action.c ---- */
+extern const flight_action flightsql__actions[];
+extern const size_t flightsql__action_count;
+
+#endif

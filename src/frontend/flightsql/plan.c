@@ -1,0 +1,111 @@
+/* SQL text to plans. Two dialects over the same tables: the engine's (its planner, lifted to our plan) and Spark's (our
+ * parser). Either way a session's temporary tables hide those of the catalogs. */
+#include "frontend/flightsql/flightsql.h"
+
+#include "core/query.h"
+#include "plan/plan.h"
+
+/* ---- names ---- */
+
+static bool find_temporary(flightsql_session *session, const char *name, trn_resolved_table *out, trn_status *status,
+                           trn_error **error) {
+  pthread_mutex_lock(&session->mutex);
+  flightsql_temporary *table = trn__map_get(session->temporary, name, strlen(name));
+  if (table) {
+    out->source = trn_backend_source_ref(table->backend, table->source);
+    *status = trn__schema_copy(&table->schema, &out->schema) ? trn__no_memory(error) : TRN_OK;
+    if (*status) trn_backend_source_unref(table->backend, out->source);
+  }
+  pthread_mutex_unlock(&session->mutex);
+  return table != NULL;
+}
+
+static trn_status resolve(void *user, const char *const *parts, size_t count, trn_resolved_table *out,
+                          trn_error **error) {
+  flightsql_session *session = user;
+  trn_status status = TRN_OK;
+  if (count == 1 && find_temporary(session, parts[0], out, &status, error)) return status;
+  return trn_session_resolve_table(session->session, parts, count, out, error);
+}
+
+trn_status flightsql__plan_in(flightsql_session *session, flightsql_dialect dialect, const char *sql, trn_plan **out,
+                              trn_error **error) {
+  *out = NULL;
+  if (dialect == FLIGHTSQL_SPARK) return spark__plan_sql(session->session, session->views, sql, out, error);
+  const trn_plan_input input = {.struct_size = sizeof input,
+                                .format = "sql",
+                                .data = sql,
+                                .size = strlen(sql),
+                                .resolve = resolve,
+                                .resolve_user = session};
+  return trn_backend_decode(session->session, &input, out, error);
+}
+
+trn_status flightsql__plan(flightsql_session *session, const char *sql, trn_plan **out, trn_error **error) {
+  pthread_mutex_lock(&session->mutex);
+  flightsql_dialect dialect = session->dialect;
+  pthread_mutex_unlock(&session->mutex);
+  return flightsql__plan_in(session, dialect, sql, out, error);
+}
+
+/* ---- a plan over a source ---- */
+
+static trn_status scan_columns(trn_arena *arena, const struct ArrowSchema *schema, trn_column **columns,
+                               trn_field **fields, uint32_t **indexes, trn_error **error) {
+  size_t count = (size_t)schema->n_children;
+  *columns = TRN_NEW_N(arena, trn_column, count);
+  *fields = TRN_NEW_N(arena, trn_field, count);
+  *indexes = TRN_NEW_N(arena, uint32_t, count);
+  if (!*columns || !*fields || !*indexes) return trn__no_memory(error);
+  for (size_t i = 0; i < count; i++) {
+    trn_status status = trn__field_import(arena, schema->children[i], &(*fields)[i], error);
+    if (status) return status;
+    (*columns)[i] = (trn_column){(uint32_t)i + 1, (*fields)[i].nullable, (*fields)[i].type};
+    (*indexes)[i] = (uint32_t)i;
+  }
+  return TRN_OK;
+}
+
+trn_status flightsql__plan_scan(flightsql_session *session, trn_source *source, const struct ArrowSchema *schema,
+                                trn_plan **out, trn_error **error) {
+  trn_column *columns;
+  trn_field *fields;
+  uint32_t *indexes;
+  trn_arena *arena = trn__arena_create(0);
+  if (!arena) return trn__no_memory(error);
+  trn_status status = scan_columns(arena, schema, &columns, &fields, &indexes, error);
+  trn_rel *scan = NULL;
+  if (!status) {
+    scan = trn__rel_create(arena, TRN_REL_SCAN, NULL, 0, NULL, 0, columns, (size_t)schema->n_children);
+    if (!scan) status = trn__no_memory(error);
+  }
+  if (!status) {
+    scan->u.scan.source = source;
+    scan->u.scan.indexes = indexes;
+    status = trn__source_hold(arena, trn_session_backend(session->session), source);
+    if (status) trn__no_memory(error);
+  }
+  if (status) {
+    trn__arena_unref(arena);
+    return status;
+  }
+  if (trn__plan_create(arena, scan, fields, (uint32_t)schema->n_children + 1, NULL, NULL, out)) return trn__no_memory(error);
+  return TRN_OK;
+}
+
+/* ---- schemas ---- */
+
+trn_status flightsql__schema_ipc(const struct ArrowSchema *schema, trn_strbuf *out, trn_error **error) {
+  trn_status status = trn__ipc_write_schema(schema, out);
+  if (status == TRN_UNIMPLEMENTED)
+    return trn_error_set(error, status, NULL, "A column of the result has a type that is not written as Arrow IPC");
+  return status ? trn__no_memory(error) : TRN_OK;
+}
+
+trn_status flightsql__plan_schema_ipc(const trn_plan *plan, trn_strbuf *out, trn_error **error) {
+  struct ArrowSchema schema = {0};
+  if (trn_plan_schema(plan, &schema)) return trn__no_memory(error);
+  trn_status status = flightsql__schema_ipc(&schema, out, error);
+  trn__schema_release(&schema);
+  return status;
+}

@@ -1,0 +1,175 @@
+/* SQL texts as tokens: where placeholders are, which words a statement begins with. Knows quotes and comments, not grammar. */
+#include <ctype.h>
+#include <strings.h>
+
+#include "frontend/flightsql/flightsql.h"
+
+typedef struct lexer {
+  trn_arena *arena;
+  flightsql_text *text;
+  flightsql_dialect dialect;
+  size_t at, capacity;
+  uint32_t questions;
+} lexer;
+
+static bool is_word(unsigned char c) { return isalnum(c) || c == '_' || c >= 0x80; }
+
+static trn_status add(lexer *l, flightsql_token_kind kind, size_t start, uint32_t parameter, trn_error **error) {
+  flightsql_text *text = l->text;
+  if (text->count == l->capacity) {
+    size_t capacity = l->capacity ? 2 * l->capacity : 64;
+    flightsql_token *grown = TRN_NEW_N(l->arena, flightsql_token, capacity);
+    if (!grown) return trn__no_memory(error);
+    if (text->count) memcpy(grown, text->tokens, text->count * sizeof *grown);
+    text->tokens = grown;
+    l->capacity = capacity;
+  }
+  text->tokens[text->count++] = (flightsql_token){kind, (uint32_t)start, (uint32_t)(l->at - start), parameter};
+  return TRN_OK;
+}
+
+/* Behind a quoted piece; a doubled quote stands for itself. False: it does not end. */
+static bool skip_quoted(lexer *l, char quote, bool has_escapes) {
+  const char *data = l->text->data;
+  for (l->at++; l->at < l->text->size; l->at++) {
+    if (has_escapes && data[l->at] == '\\') {
+      l->at++;
+    } else if (data[l->at] == quote) {
+      l->at++;
+      if (l->at >= l->text->size || data[l->at] != quote) return true;
+    }
+  }
+  l->at = l->text->size;
+  return false;
+}
+
+/* Behind blanks and comments. False: a comment does not end. */
+static bool skip_blank(lexer *l) {
+  const char *data = l->text->data;
+  size_t size = l->text->size;
+  for (;;) {
+    while (l->at < size && (isspace((unsigned char)data[l->at]) || data[l->at] == 0)) l->at++;
+    if (l->at + 1 < size && data[l->at] == '-' && data[l->at + 1] == '-') {
+      while (l->at < size && data[l->at] != '\n') l->at++;
+    } else if (l->at + 1 < size && data[l->at] == '/' && data[l->at + 1] == '*') {
+      unsigned depth = 1;
+      for (l->at += 2; l->at + 1 < size && depth; l->at++) {
+        if (data[l->at] == '*' && data[l->at + 1] == '/') depth--, l->at++;
+        else if (data[l->at] == '/' && data[l->at + 1] == '*') depth++, l->at++;
+      }
+      if (depth) return false;
+    } else {
+      return true;
+    }
+  }
+}
+
+static trn_status placeholder(lexer *l, size_t start, trn_error **error) {
+  uint32_t index;
+  if (l->text->data[start] == '?') {
+    l->at++;
+    index = l->questions++;
+  } else {
+    uint64_t number = 0;
+    for (l->at++; l->at < l->text->size && isdigit((unsigned char)l->text->data[l->at]); l->at++)
+      if (number <= TRN_FLIGHT_PARAMETERS_MAX) number = number * 10 + (uint64_t)(l->text->data[l->at] - '0');
+    if (!number) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "Parameters count from $1");
+    index = (uint32_t)number - 1;
+  }
+  if (index >= TRN_FLIGHT_PARAMETERS_MAX)
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "A statement has at most %u parameters",
+                         TRN_FLIGHT_PARAMETERS_MAX);
+  if (index >= l->text->parameter_count) l->text->parameter_count = index + 1;
+  return add(l, FLIGHTSQL_PLACEHOLDER, start, index, error);
+}
+
+static trn_status next_token(lexer *l, trn_error **error) {
+  const char *data = l->text->data;
+  size_t start = l->at, size = l->text->size;
+  unsigned char c = (unsigned char)data[start];
+  bool ended = true;
+  flightsql_token_kind kind = FLIGHTSQL_SYMBOL;
+  if (c == '\'') {
+    kind = FLIGHTSQL_STRING;
+    ended = skip_quoted(l, '\'', l->dialect == FLIGHTSQL_SPARK);
+  } else if (c == '"' || c == '`') {
+    bool is_text = c == '"' && l->dialect == FLIGHTSQL_SPARK;
+    kind = is_text ? FLIGHTSQL_STRING : FLIGHTSQL_QUOTED;
+    ended = skip_quoted(l, (char)c, is_text);
+  } else if (c == '?' || (c == '$' && start + 1 < size && isdigit((unsigned char)data[start + 1]))) {
+    return placeholder(l, start, error);
+  } else if (isdigit(c)) {
+    kind = FLIGHTSQL_NUMBER;
+    while (l->at < size && (is_word((unsigned char)data[l->at]) || data[l->at] == '.')) l->at++;
+  } else if (is_word(c)) {
+    kind = FLIGHTSQL_WORD;
+    while (l->at < size && is_word((unsigned char)data[l->at])) l->at++;
+  } else {
+    l->at++;
+  }
+  if (!ended) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The SQL text ends inside of quotes");
+  return add(l, kind, start, 0, error);
+}
+
+trn_status flightsql__text_read(trn_arena *arena, const char *data, size_t size, flightsql_dialect dialect,
+                                flightsql_text *out, trn_error **error) {
+  if (size > TRN_SQL_BYTES_MAX)
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "The SQL text has %zu bytes, the limit is %u", size,
+                         TRN_SQL_BYTES_MAX);
+  *out = (flightsql_text){.data = data, .size = size};
+  lexer l = {.arena = arena, .text = out, .dialect = dialect};
+  trn_status status = TRN_OK;
+  for (;;) {
+    if (!skip_blank(&l)) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The SQL text ends inside of a comment");
+    if (l.at >= size) break;
+    status = next_token(&l, error);
+    if (status) return status;
+  }
+  while (out->count && out->data[out->tokens[out->count - 1].start] == ';') out->count--;
+  if (!out->count) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The SQL text is empty");
+  return TRN_OK;
+}
+
+bool flightsql__token_is(const flightsql_text *text, size_t index, const char *word) {
+  if (index >= text->count) return false;
+  const flightsql_token *token = &text->tokens[index];
+  return (token->kind == FLIGHTSQL_WORD || token->kind == FLIGHTSQL_SYMBOL) && token->size == strlen(word) &&
+         strncasecmp(text->data + token->start, word, token->size) == 0;
+}
+
+char *flightsql__token_name(trn_arena *arena, const flightsql_text *text, size_t index) {
+  const flightsql_token *token = &text->tokens[index];
+  char *name = trn__arena_str(arena, text->data + token->start, token->size);
+  if (!name) return NULL;
+  if (token->kind == FLIGHTSQL_WORD) {
+    for (char *c = name; *c; c++) *c = (char)tolower((unsigned char)*c);
+    return name;
+  }
+  if (token->kind != FLIGHTSQL_QUOTED && token->kind != FLIGHTSQL_STRING) return name;
+  char quote = name[0], *to = name;
+  for (const char *from = name + 1; from < name + token->size - 1; from++) {
+    *to++ = *from;
+    if (*from == quote && from[1] == quote) from++;
+  }
+  *to = 0;
+  return name;
+}
+
+char *flightsql__text_slice(trn_arena *arena, const flightsql_text *text, size_t from, size_t to,
+                            const char *const *literals) {
+  trn_strbuf out = {0};
+  if (from < to) {
+    size_t at = text->tokens[from].start, end = text->tokens[to - 1].start + text->tokens[to - 1].size;
+    for (size_t i = from; literals && i < to; i++) {
+      const flightsql_token *token = &text->tokens[i];
+      if (token->kind != FLIGHTSQL_PLACEHOLDER) continue;
+      trn__strbuf_add(&out, text->data + at, token->start - at);
+      trn__strbuf_puts(&out, literals[token->parameter]);
+      at = token->start + token->size;
+    }
+    trn__strbuf_add(&out, text->data + at, end - at);
+  }
+  char *copy = out.failed ? NULL : trn__arena_str(arena, out.data ? out.data : "", out.size);
+  trn__strbuf_finish(&out);
+  return copy;
+}

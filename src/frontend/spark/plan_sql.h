@@ -1,0 +1,14 @@
+/* Spark's dialect for other frontends: one text in, one resolved plan out. Internal. */
+#ifndef TRN_FRONTEND_SPARK_PLAN_SQL_H
+#define TRN_FRONTEND_SPARK_PLAN_SQL_H
+#include <trunnion/backend.h>
+
+struct spark_catalog;
+struct spark_catalog *spark__catalog_create(void);
+void spark__catalog_destroy(struct spark_catalog *catalog);
+/* Plans one query in Spark's SQL, with the session's settings and the temporary views of `catalog`. Blocks (files are looked
+ * at). thread: worker with a big stack. INVALID_ARGUMENT: what Spark's parser and analyzer say. */
+trn_status spark__plan_sql(trn_session *session, struct spark_catalog *catalog, const char *text, trn_plan **out,
+                           trn_error **error);
+
+#endif
