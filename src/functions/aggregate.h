@@ -36,4 +36,28 @@ extern const trn_aggregate_function fn__agg_sum, fn__agg_sum_try, fn__agg_sum_wr
 /* One function per row of a table: dispersion, shape, covariance (aggregate_moments.c). */
 extern const trn_aggregate_function fn__agg_moments[];
 extern const size_t fn__agg_moments_count;
+/* The aggregate that collects its first argument and gives the scalar function's value of the list and of the call's
+ * other arguments, which are literals. */
+trn_aggregate_function fn__agg_of_list(const fn_scalar *finish);
+/* Tables of such scalar functions, ended by a row without a name; they are no scalar functions of the library. */
+extern const fn_scalar fn__list_statistics_table[], fn__list_pick_table[], fn__list_sketch_table[];
+/* Numbers, dates, timestamps and intervals as doubles, and back as Spark's percentiles go back. */
+bool fn__has_number(const fn_type *type);
+double fn__number_at(const fn_column *column, int64_t row);
+void fn__number_put(fn_builder *builder, int64_t row, double value);
+/* Bind and results of functions (list of numbers, fraction or list of fractions, ...): one value or a list of them. */
+trn_status fn__bind_fractions(fn_call *call, const struct ArrowSchema *element, fn_type *out,
+                              struct ArrowSchema *schema);
+typedef struct fn_fractions {
+  size_t count;
+  bool many;
+  const double *values;
+  double one;
+} fn_fractions;
+bool fn__fractions_open(const fn_call *call, fn_fractions *out);
+/* Gives the results, `made` of them in `values`: one for each row that is not null, or lists of fractions->count. */
+trn_status fn__fractions_give(fn_call *call, const fn_fractions *fractions, const double *values, int64_t made,
+                              const fn_type *element);
+/* Distinct counts: registers instead of values (aggregate_distinct.c). */
+extern const trn_aggregate_function fn__agg_approx_count_distinct;
 #endif

@@ -1,5 +1,6 @@
 /* collect_list and collect_set: a group's values one after the other, encoded; a set knows them by hash. Nulls are left
- * out; the result of no values is an empty list. */
+ * out; the result of no values is an empty list. Aggregates that need all values at once (percentile, mode, ...) are
+ * lists too, until a scalar function of the list and of the call's literal arguments makes the result of it. */
 #include "functions/aggregate.h"
 #include "functions/rowcodec.h"
 #include <stdlib.h>
@@ -18,16 +19,26 @@ typedef struct collect_state {
   fn_groups groups;          /* of bag */
   fn_bytes scratch;
   size_t bytes;
+  size_t literal_count; /* of a finished list: what the scalar function takes after the list */
+  struct ArrowSchema literal_types[FN_AGGREGATE_ARGS_MAX];
+  struct ArrowArray literals[FN_AGGREGATE_ARGS_MAX];
 } collect_state;
 
+/* data of collect_list: NULL; of collect_set: &SET; of the rest: the fn_scalar of the list. */
+static const char SET = 1;
+
 static bool is_set(const trn_aggregate_function *function) {
-  return function->data != NULL;
+  return function->data == &SET;
+}
+
+static const fn_scalar *finish_of(const trn_aggregate_function *function) {
+  return is_set(function) ? NULL : function->data;
 }
 
 static trn_status open_collect(const trn_aggregate_function *function, const trn_function_arg *args, size_t count,
                                int64_t rows, trn_function_error *error, fn_agg_call *call) {
   trn_status status = fn__agg_open(function->name, args, count, false, rows, error, call);
-  if (status == TRN_OK && call->count != 1) {
+  if (status == TRN_OK && call->count != 1 && !finish_of(function)) {
     error->fail(error->self, TRN_INVALID_ARGUMENT, NULL, "collect takes one argument");
     status = TRN_INVALID_ARGUMENT;
   }
@@ -43,9 +54,18 @@ static trn_status list_schema(const struct ArrowSchema *element, const char *nam
 static trn_status collect_bind(const trn_aggregate_function *function, const trn_function_arg *args, size_t count,
                                struct ArrowSchema *out, trn_function_error *error) {
   fn_agg_call call;
+  struct ArrowSchema list;
   memset(out, 0, sizeof *out);
   trn_status status = open_collect(function, args, count, 0, error, &call);
-  return status == TRN_OK ? list_schema(args[0].type, "", out) : status;
+  const fn_scalar *finish = finish_of(function);
+  if (status != TRN_OK || !finish) return status == TRN_OK ? list_schema(args[0].type, "", out) : status;
+  if (list_schema(args[0].type, "", &list) != TRN_OK) return fn__raise_out_of_memory(&call.report);
+  trn_function_arg all[FN_AGGREGATE_ARGS_MAX] = {{.type = &list}};
+  for (size_t i = 1; i < count; i++) all[i] = args[i];
+  trn_scalar_function scalar = {.name = finish->name, .data = finish};
+  status = fn__bind(&scalar, all, count, out, error);
+  list.release(&list);
+  return status;
 }
 
 static trn_status collect_state_types(const trn_aggregate_function *function, const trn_function_arg *args,
@@ -72,7 +92,21 @@ static void collect_destroy(void *self) {
   free(state->groups.data);
   fn__bytes_clear(&state->scratch);
   if (state->schema.release) state->schema.release(&state->schema);
+  for (size_t i = 0; i < state->literal_count; i++) {
+    if (state->literal_types[i].release) state->literal_types[i].release(&state->literal_types[i]);
+    if (state->literals[i].release) state->literals[i].release(&state->literals[i]);
+  }
   free(state);
+}
+
+/* False: no memory, or the argument is no literal. */
+static bool keep_literal(collect_state *state, const trn_function_arg *arg) {
+  static const int64_t FIRST[1] = {0};
+  size_t i = state->literal_count;
+  if (!arg->array || arg->array->length < 1) return false;
+  if (fn__schema_copy(&state->literal_types[i], arg->type, "", true) != TRN_OK) return false;
+  state->literal_count++;
+  return fn__take(arg->type, arg->array, FIRST, 1, &state->literals[i]) == TRN_OK;
 }
 
 static trn_status collect_create(const trn_aggregate_function *function, const trn_function_arg *args, size_t count,
@@ -84,7 +118,9 @@ static trn_status collect_create(const trn_aggregate_function *function, const t
   if (!state) return status == TRN_OK ? fn__raise_out_of_memory(&call.report) : status;
   state->function = function;
   state->groups.width = sizeof(bag);
-  if (fn__schema_copy(&state->schema, args[0].type, "element", false) != TRN_OK) {
+  bool good = fn__schema_copy(&state->schema, args[0].type, "element", false) == TRN_OK;
+  for (size_t i = 1; i < count && good; i++) good = keep_literal(state, &args[i]);
+  if (!good) {
     collect_destroy(state);
     return fn__raise_out_of_memory(&call.report);
   }
@@ -176,7 +212,7 @@ static trn_status collect_merge(void *self, const struct ArrowArray *const *stat
   return status;
 }
 
-static trn_status collect_evaluate(void *self, size_t emit, struct ArrowArray *out, trn_function_error *error) {
+static trn_status collect_lists(void *self, size_t emit, struct ArrowArray *out, trn_function_error *error) {
   collect_state *state = self;
   fn_report report = {error, -1};
   fn_sink sink;
@@ -216,24 +252,43 @@ static trn_status collect_evaluate(void *self, size_t emit, struct ArrowArray *o
   return TRN_OK;
 }
 
+static trn_status collect_evaluate(void *self, size_t emit, struct ArrowArray *out, trn_function_error *error) {
+  collect_state *state = self;
+  const fn_scalar *finish = finish_of(state->function);
+  fn_report report = {error, -1};
+  struct ArrowArray lists;
+  struct ArrowSchema schema;
+  if (!finish) return collect_lists(self, emit, out, error);
+  memset(out, 0, sizeof *out);
+  trn_status status = collect_lists(self, emit, &lists, error);
+  if (status != TRN_OK) return status;
+  if (list_schema(&state->schema, "", &schema) != TRN_OK) {
+    lists.release(&lists);
+    return fn__raise_out_of_memory(&report);
+  }
+  trn_function_arg args[FN_AGGREGATE_ARGS_MAX] = {{.type = &schema, .array = &lists}};
+  for (size_t i = 0; i < state->literal_count; i++)
+    args[i + 1] = (trn_function_arg){&state->literal_types[i], &state->literals[i], true};
+  trn_scalar_function scalar = {.name = finish->name, .data = finish};
+  status = fn__evaluate(&scalar, args, 1 + state->literal_count, (int64_t)emit, out, error);
+  schema.release(&schema);
+  lists.release(&lists);
+  return status;
+}
+
 static size_t collect_memory(const void *self) {
   const collect_state *state = self;
   return sizeof *state + state->groups.capacity * sizeof(bag) + state->bytes;
 }
 
-static const char SET = 1;
-#define COLLECT(variable, sql_name, set)                                                                               \
-  const trn_aggregate_function variable = {sizeof(trn_aggregate_function),                                             \
-                                           sql_name,                                                                   \
-                                           collect_bind,                                                               \
-                                           collect_state_types,                                                        \
-                                           collect_create,                                                             \
-                                           collect_update,                                                             \
-                                           collect_merge,                                                              \
-                                           collect_evaluate,                                                           \
-                                           collect_evaluate,                                                           \
-                                           collect_memory,                                                             \
-                                           collect_destroy,                                                            \
-                                           set}
-COLLECT(fn__agg_collect_list, "trn.collect_list", NULL);
-COLLECT(fn__agg_collect_set, "trn.collect_set", &SET);
+#define COLLECT(sql_name, data)                                                                                        \
+  {                                                                                                                    \
+    sizeof(trn_aggregate_function), sql_name, collect_bind, collect_state_types, collect_create, collect_update,       \
+        collect_merge, collect_evaluate, collect_lists, collect_memory, collect_destroy, data                          \
+  }
+const trn_aggregate_function fn__agg_collect_list = COLLECT("trn.collect_list", NULL);
+const trn_aggregate_function fn__agg_collect_set = COLLECT("trn.collect_set", &SET);
+
+trn_aggregate_function fn__agg_of_list(const fn_scalar *finish) {
+  return (trn_aggregate_function)COLLECT(finish->name, finish);
+}

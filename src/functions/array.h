@@ -117,6 +117,9 @@ static inline fn_text fn__get_text(const fn_column *column, int64_t row) {
 int64_t fn__get_integer(const fn_column *column, int64_t row); /* of any integer or integer-like kind */
 double fn__get_number(const fn_column *column, int64_t row);   /* of either float kind */
 
+/* Spark's xxhash64 of one value of any type; `seed` when it is null (hash.c). */
+uint64_t fn__xxhash64_value(uint64_t seed, const fn_column *column, int64_t row);
+
 void *fn__alloc(size_t size); /* aligned, never NULL for size 0 unless out of memory */
 bool fn__builder_init(fn_builder *builder, const fn_type *type, int64_t rows);
 void fn__builder_clear(fn_builder *builder);

@@ -9,4 +9,7 @@ size_t fn__sha1(const char *data, size_t size, unsigned char out[64]);
 /* bits: 224, 256 (also as 0), 384, 512; others give 0. */
 size_t fn__sha2(const char *data, size_t size, int bits, unsigned char out[64]);
 uint32_t fn__crc32(const char *data, size_t size);
+/* Spark's hashes of texts: murmur3 and xxhash64. */
+uint32_t fn__murmur3(uint32_t seed, const char *data, size_t size);
+uint32_t fn__murmur3_int(uint32_t seed, uint32_t value);
 #endif

@@ -165,6 +165,16 @@ static uint64_t hash_value(const hasher *h, uint64_t seed, const fn_column *colu
   }
 }
 
+uint32_t fn__murmur3(uint32_t seed, const char *data, size_t size) {
+  return (uint32_t)murmur_bytes(seed, data, size);
+}
+uint32_t fn__murmur3_int(uint32_t seed, uint32_t value) {
+  return (uint32_t)murmur_int(seed, value);
+}
+uint64_t fn__xxhash64_value(uint64_t seed, const fn_column *column, int64_t row) {
+  return hash_value(&HASHERS[1], seed, column, row, 0);
+}
+
 static trn_status hash(fn_call *call) {
   bool wide = call->function->op;
   for (int64_t row = 0; row < call->rows; row++) {

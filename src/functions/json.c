@@ -262,6 +262,39 @@ static trn_status bind_keys(fn_call *call, fn_type *out, struct ArrowSchema *sch
   return status == TRN_OK ? fn__schema_nest(schema, "+l", "", true, &child, 1) : status;
 }
 
+/* json_field(text, name): the field of the root as text, for json_tuple; no paths. Of equal names the last. */
+static trn_status json_field(fn_call *call) {
+  fn_json json = {0};
+  fn_bytes text = {0};
+  bool good = true;
+  for (int64_t row = 0; row < call->rows && good; row++) {
+    bool null = fn__row_is_null(&call->out, row);
+    bool object = !null && fn__json_parse(&json, fn__get_text(&call->columns[0], row)) &&
+                  json.node[1].kind == FN_JSON_OBJECT;
+    uint32_t found = 0;
+    good = !json.no_memory;
+    fn_text name = null ? (fn_text){"", 0} : fn__get_text(&call->columns[1], row);
+    for (uint32_t i = object ? json.node[1].child : 0; i; i = json.node[i].next) {
+      fn_text key = fn__json_key(&json, &json.node[i]);
+      if (key.size == name.size && memcmp(key.data, name.data, name.size) == 0) found = i;
+    }
+    if (!found || json.node[found].kind == FN_JSON_NULL) {
+      fn__push_null(&call->out);
+      continue;
+    }
+    text.size = 0;
+    fn_text value = fn__json_string(&json, &json.node[found]);
+    if (json.node[found].kind != FN_JSON_STRING) {
+      good = good && fn__json_put(&text, &json, found);
+      value = (fn_text){text.data, text.size};
+    }
+    fn__push(&call->out, value.data, value.size);
+  }
+  fn__bytes_clear(&text);
+  fn__json_clear(&json);
+  return good ? TRN_OK : fn__raise_out_of_memory(&call->report);
+}
+
 /* ---- to_json(value, zone) ---- */
 typedef struct printer {
   fn_bytes *out;
@@ -414,6 +447,7 @@ FN_BIND(to_json, "*s", fn__type(FN_STRING))
 
 const fn_scalar fn__json_table[] = {
     {"trn.get_json_object", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, 0, bind_get, get_json_object},
+    {"trn.json_field", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, 0, bind_get, json_field},
     {"trn.json_array_length", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, 0, bind_length, array_length},
     {"trn.json_object_keys", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, 0, bind_keys, object_keys},
     {"trn.to_json", TRN_IMMUTABLE, FN_STRICT, 0, bind_to_json, to_json},

@@ -291,7 +291,7 @@ static sql_expr *position(sql_parser *p, size_t start) {
   sql__expect(p, KW_IN);
   sql_expr *whole = sql__value(p);
   sql__expect(p, SQL_RIGHT_PAREN);
-  return sql__function2(p, "position", part, whole, start, sql__last(p));
+  return sql__function2(p, "locate", part, whole, start, sql__last(p));
 }
 
 /* TRIM([BOTH|LEADING|TRAILING] [x] FROM s) */

@@ -205,9 +205,11 @@ static sql_expr *between(sql_parser *p, const sql_operand *left) {
   sql_expr *lower = sql__value(p);
   sql__expect(p, KW_AND);
   sql_expr *upper = sql__value(p);
-  size_t stop = sql__last(p);
-  return sql__function2(p, "and", sql__function2(p, ">=", left->expr, lower, left->start, stop),
-                        sql__function2(p, "<=", left->expr, upper, left->start, stop), left->start, stop);
+  sql_list arguments = {0};
+  sql__push(p, &arguments, left->expr);
+  sql__push(p, &arguments, lower);
+  sql__push(p, &arguments, upper);
+  return sql__function(p, "between", &arguments, left->start, sql__last(p));
 }
 
 static sql_expr *in(sql_parser *p, const sql_operand *left) {

@@ -11,6 +11,7 @@ static const spark_function_table *const tables[] = {
     &spark__functions_math,     &spark__functions_date,      &spark__functions_nested,    &spark__functions_window,
     &spark__functions_more,     &spark__functions_regex,     &spark__functions_array,
     &spark__functions_lambda,   &spark__functions_time,      &spark__functions_text,      &spark__functions_json,
+    &spark__functions_list,     &spark__functions_various,   &spark__functions_format,
 };
 
 static bool same_name(const char *row, const char *name, size_t size) {

@@ -131,11 +131,6 @@ static trn_status build_first(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__aggregate(b, name, b->args[0]->type, true, b->args, 1), out);
 }
 
-static trn_status build_by(spark_builder *b, const trn_expr **out) {
-  if (b->count == 3) return spark__not_supported(b, "the k best");
-  return spark__gives(b, spark__aggregate(b, b->function->run, b->args[0]->type, true, b->args, 2), out);
-}
-
 static trn_status build_collect(spark_builder *b, const trn_expr **out) {
   const trn_type *element = b->args[0]->type;
   if (spark__type_depth(element) >= TRN_TYPE_DEPTH_MAX) return spark__not_supported(b, "a type nested this deep");
@@ -149,28 +144,6 @@ static trn_status build_bits(spark_builder *b, const trn_expr **out) {
   if (!type) return spark__unexpected_input(b, 0, "\"INTEGRAL\"", b->args[0]->type);
   trn_status status = spark__coerce(b, 0, type);
   return status ? status : spark__gives(b, spark__aggregate(b, b->function->run, type, true, b->args, 1), out);
-}
-
-/* listagg(x [, delimiter]) of strings: the engine's string_agg. */
-static trn_status build_listagg(spark_builder *b, const trn_expr **out) {
-  if (b->args[0]->type->id == TRN_TYPE_BINARY) return spark__not_supported(b, "binary");
-  if (b->call->is_distinct)
-    return spark__not_supported(b, "DISTINCT"); /* the engine's order of what is left is another */
-  trn_status status = TRN_OK;
-  for (size_t i = 0; !status && i < b->count; i++) {
-    const trn_type *type = spark__implicit_type(b->t, b->args[i]->type, 's');
-    if (!type) return spark__unexpected_input(b, i, "(\"STRING\" or \"BINARY\")", b->args[i]->type);
-    status = spark__coerce(b, i, type);
-  }
-  if (status) return status;
-  bool given = b->count == 2 && b->args[1]->kind == TRN_EXPR_LITERAL && !b->args[1]->u.literal.is_null;
-  if (b->count == 2 && b->args[1]->kind != TRN_EXPR_LITERAL)
-    return spark__not_supported(b, "a delimiter that is not a literal");
-  const char *name = b->call->order_count ? "listagg" : b->function->name;
-  b->name = trn__arena_printf(b->t->arena, b->count == 2 ? "%s($1, $2)" : "%s($1, NULL)", name);
-  const trn_expr *args[2] = {b->args[0], given ? b->args[1] : trn__expr_string(b->t->arena, "", 0)};
-  if (!b->name) return trn__no_memory(b->error);
-  return spark__gives(b, spark__aggregate(b, "@string_agg", trn__type(TRN_TYPE_STRING), true, args, 2), out);
 }
 
 /* regr_count, regr_avgx, regr_avgy(y, x): over the pairs without a null. */
@@ -191,102 +164,6 @@ static trn_status build_moments(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__aggregate(b, b->function->run, trn__type(TRN_TYPE_FLOAT64), true, args, 2), out);
 }
 
-/* The values as doubles in one list, without nulls. */
-static trn_status doubles_of(spark_builder *b, const trn_expr *value, const trn_expr **list) {
-  const trn_type *type = trn__type(TRN_TYPE_FLOAT64);
-  if (!trn__type_is_numeric(value->type) && value->type->id != TRN_TYPE_NULL)
-    return spark__not_supported(b, "values that are no numbers");
-  trn_status status = spark__cast(b->t, value, type, SPARK_CAST_IMPLICIT, b->call->position, &value, b->error);
-  if (status) return status;
-  spark_call plain = *b->call;
-  plain.order_count = 0;
-  spark_builder inner = *b;
-  inner.call = &plain;
-  const trn_type *array = trn__type_array(b->t->arena, type, false);
-  *list = spark__aggregate(&inner, "trn.collect_list", array, false, &value, 1);
-  return *list ? TRN_OK : trn__no_memory(b->error);
-}
-
-/* A literal fraction from 0 to 1 as a double; from the other end with `reversed`. */
-static trn_status fraction_of(spark_builder *b, const trn_expr *given, bool reversed, const trn_expr **out) {
-  const trn_type *type = trn__type(TRN_TYPE_FLOAT64);
-  if (!spark__is_literal(given) || !trn__type_is_numeric(given->type))
-    return spark__not_supported(b, "a percentage that is not a literal");
-  const trn_expr *folded = spark__fold_cast(b->t, given, type);
-  if (!folded || !spark__is_literal(folded)) return spark__not_supported(b, "this percentage");
-  double value = folded->u.literal.value.number;
-  if (!(value >= 0 && value <= 1)) return spark__not_supported(b, "a percentage outside of 0 to 1");
-  *out = spark__double_literal(b->t, reversed ? 1 - value : value, type);
-  return *out ? TRN_OK : trn__no_memory(b->error);
-}
-
-/* percentile(x, fraction or array of them), median(x). */
-static trn_status build_percentile(spark_builder *b, const trn_expr **out) {
-  bool median = b->count == 1;
-  const trn_expr *given = median ? NULL : b->args[1];
-  bool many = given && given->kind == TRN_EXPR_CALL && !strcmp(given->u.call.name, "make_array");
-  size_t count = many ? given->arg_count : 1;
-  const trn_expr **args = TRN_NEW_N(b->t->arena, const trn_expr *, count + 2);
-  const trn_type *type = trn__type(TRN_TYPE_FLOAT64);
-  if (!args) return trn__no_memory(b->error);
-  if (b->count == 3) return spark__not_supported(b, "frequencies");
-  trn_status status = doubles_of(b, b->args[0], &args[0]);
-  if (median && !(args[1] = spark__double_literal(b->t, 0.5, type))) return trn__no_memory(b->error);
-  for (size_t i = 0; !status && !median && i < count; i++)
-    status = fraction_of(b, many ? given->args[i] : given, false, &args[1 + i]);
-  if (status) return status;
-  if (!median) b->name = "percentile($1, $2, 1)";
-  if (many) type = trn__type_array(b->t->arena, type, false);
-  trn_expr *expr = spark__kernel(b->t, many ? "trn.percentiles" : "trn.percentile", type, args, count + 1);
-  if (expr) expr->nullable = true;
-  return spark__gives(b, expr, out);
-}
-
-/* mode(x [, deterministic]), mode() WITHIN GROUP (ORDER BY x): of several the least; that is one of any, too. */
-static trn_status build_mode(spark_builder *b, const trn_expr **out) {
-  bool ordered = b->call->order_count == 1, down = ordered && b->call->order_flags[0].descending;
-  if (b->count + b->call->order_count == 0 || (b->count && b->call->order_count))
-    return spark__not_supported(b, "this number of arguments");
-  if (b->count == 2 && !spark__is_literal(b->args[1])) return spark__not_supported(b, "a flag that is not a literal");
-  const trn_expr *value = ordered ? b->call->order[0].expr : b->args[0];
-  if (!spark__is_orderable(value->type)) return spark__not_supported(b, "values without an order");
-  spark_call plain = *b->call;
-  plain.order_count = 0;
-  spark_builder inner = *b;
-  inner.call = &plain;
-  const trn_type *array = trn__type_array(b->t->arena, value->type, false);
-  const trn_expr *list = spark__aggregate(&inner, "trn.collect_list", array, false, &value, 1);
-  bool settled = b->count == 2 && b->args[1]->type->id == TRN_TYPE_BOOL && b->args[1]->u.literal.value.boolean;
-  /* Spark shows the order the other way round. */
-  b->text = ordered || settled
-                ? trn__arena_printf(b->t->arena, "mode() WITHIN GROUP (ORDER BY %s%s)",
-                                    ordered ? b->call->order[0].name : b->call->args[0].name, down ? "" : " DESC")
-                : trn__arena_printf(b->t->arena, "mode(%s%s)", b->call->is_distinct ? "DISTINCT " : "",
-                                    b->call->args[0].name);
-  if (!list || !b->text) return trn__no_memory(b->error);
-  trn_expr *expr = spark__kernel(b->t, down ? "trn.list_mode_last" : "trn.list_mode", value->type, &list, 1);
-  if (expr) expr->nullable = true;
-  return spark__gives(b, expr, out);
-}
-
-/* percentile_cont, percentile_disc(fraction) WITHIN GROUP (ORDER BY x [DESC]). */
-static trn_status build_percentile_of(spark_builder *b, const trn_expr **out) {
-  const trn_expr *args[2];
-  if (b->call->order_count != 1) return spark__not_supported(b, "anything but one key to order by");
-  bool down = b->call->order_flags[0].descending, discrete = b->function->run[0] == 'd';
-  if (down && discrete) return spark__not_supported(b, "DESC");
-  trn_status status = doubles_of(b, b->call->order[0].expr, &args[0]);
-  if (!status) status = fraction_of(b, b->args[0], down, &args[1]);
-  if (status) return status;
-  b->text = trn__arena_printf(b->t->arena, "%s(%s) WITHIN GROUP (ORDER BY %s%s)", b->function->name,
-                              b->call->args[0].name, b->call->order[0].name, down ? " DESC" : "");
-  if (!b->text) return trn__no_memory(b->error);
-  trn_expr *expr = spark__kernel(b->t, discrete ? "trn.percentile_disc" : "trn.percentile",
-                                 trn__type(TRN_TYPE_FLOAT64), args, 2);
-  if (expr) expr->nullable = true;
-  return spark__gives(b, expr, out);
-}
-
 #define AGGREGATE SPARK_FUNCTION_AGGREGATE
 static const spark_function rows[] = {
     {"count", "a|a+", NULL, NULL, build_count, NULL, SPARK_NEVER_NULL, AGGREGATE},
@@ -303,8 +180,6 @@ static const spark_function rows[] = {
     {"last", "a|a", NULL, "trn.last", build_first, NULL, 0, AGGREGATE},
     {"last_value", "a|a", NULL, "trn.last", build_first, NULL, 0, AGGREGATE},
     {"any_value", "a|a", NULL, "trn.any_value", build_first, NULL, 0, AGGREGATE},
-    {"max_by", "ao|a", NULL, "trn.max_by", build_by, NULL, 0, AGGREGATE},
-    {"min_by", "ao|a", NULL, "trn.min_by", build_by, NULL, 0, AGGREGATE},
     {"bool_and", "B", "B", "trn.bool_and", NULL, NULL, 0, AGGREGATE},
     {"every", "B", "B", "trn.bool_and", NULL, NULL, 0, AGGREGATE},
     {"bool_or", "B", "B", "trn.bool_or", NULL, NULL, 0, AGGREGATE},
@@ -325,16 +200,9 @@ static const spark_function rows[] = {
     {"bit_and", "a", NULL, "@bit_and", build_bits, NULL, 0, AGGREGATE},
     {"bit_or", "a", NULL, "@bit_or", build_bits, NULL, 0, AGGREGATE},
     {"bit_xor", "a", NULL, "@bit_xor", build_bits, NULL, 0, AGGREGATE},
-    {"listagg", "a|a", NULL, NULL, build_listagg, NULL, 0, AGGREGATE},
-    {"string_agg", "a|a", NULL, NULL, build_listagg, NULL, 0, AGGREGATE},
     {"regr_count", "dd", NULL, "c", build_regression, NULL, 0, AGGREGATE},
     {"regr_avgx", "dd", NULL, "x", build_regression, NULL, 0, AGGREGATE},
     {"regr_avgy", "dd", NULL, "y", build_regression, NULL, 0, AGGREGATE},
-    {"mode", "|aa", NULL, NULL, build_mode, NULL, 0, AGGREGATE},
-    {"median", "a", NULL, NULL, build_percentile, NULL, 0, AGGREGATE},
-    {"percentile", "aa|a", NULL, NULL, build_percentile, NULL, 0, AGGREGATE},
-    {"percentile_cont", "a", NULL, "c", build_percentile_of, NULL, 0, AGGREGATE},
-    {"percentile_disc", "a", NULL, "d", build_percentile_of, NULL, 0, AGGREGATE},
     {"regr_slope", "dd", NULL, "trn.regr_slope", build_moments, NULL, 0, AGGREGATE},
     {"regr_intercept", "dd", NULL, "trn.regr_intercept", build_moments, NULL, 0, AGGREGATE},
     {"regr_r2", "dd", NULL, "trn.regr_r2", build_moments, NULL, 0, AGGREGATE},

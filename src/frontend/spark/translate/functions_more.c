@@ -209,12 +209,10 @@ static trn_status build_text(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, trn__expr_string(b->t->arena, text, strlen(text)), out);
 }
 
-/* rand() without a seed is any uniform double; with one it is a particular sequence, which is not here yet. */
-static trn_status build_random(spark_builder *b, const trn_expr **out) {
+static trn_status build_uuid(spark_builder *b, const trn_expr **out) {
   if (b->count) return spark__not_supported(b, "a seed");
-  bool number = b->function->run[0] == 'r';
-  const trn_type *type = trn__type(number ? TRN_TYPE_FLOAT64 : TRN_TYPE_STRING);
-  return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, b->function->run, type, false, NULL, 0), out);
+  return spark__gives(
+      b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "uuid", trn__type(TRN_TYPE_STRING), false, NULL, 0), out);
 }
 
 #define CAST_ROW(name)                                                                                                 \
@@ -249,8 +247,6 @@ static const spark_function rows[] = {
     {"current_catalog", "", NULL, "spark_catalog", build_text, NULL, SPARK_NEVER_NULL, 0},
     {"current_schema", "", NULL, "default", build_text, NULL, SPARK_NEVER_NULL, 0},
     {"current_database", "", NULL, "default", build_text, "current_schema()", SPARK_NEVER_NULL, 0},
-    {"rand", "|a", NULL, "random", build_random, NULL, SPARK_VOLATILE | SPARK_NEVER_NULL, 0},
-    {"random", "|a", NULL, "random", build_random, "=rand", SPARK_VOLATILE | SPARK_NEVER_NULL, 0},
-    {"uuid", "|a", NULL, "uuid", build_random, NULL, SPARK_VOLATILE | SPARK_NEVER_NULL, 0},
+    {"uuid", "|a", NULL, NULL, build_uuid, NULL, SPARK_VOLATILE | SPARK_NEVER_NULL, 0},
 };
 const spark_function_table spark__functions_more = {rows, sizeof rows / sizeof rows[0]};

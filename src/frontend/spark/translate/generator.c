@@ -17,7 +17,8 @@ typedef struct generator_kind {
   bool position, inlined;
 } generator_kind;
 
-static const generator_kind kinds[] = {{"explode", false, false}, {"posexplode", true, false}, {"inline", false, true}};
+static const generator_kind kinds[] = {{"explode", false, false}, {"posexplode", true, false}, {"inline", false, true},
+                                       {"stack", false, true},    {"json_tuple", false, true}};
 
 static const generator_kind *kind_of(const trn_expr *call, bool *outer) {
   const char *name = call->kind == TRN_EXPR_CALL ? call->u.call.name : "";

@@ -106,6 +106,12 @@ typedef struct spark_lambda {
 } spark_lambda;
 
 /* t->state. */
+/* A view inside another. */
+typedef struct spark_view_frame {
+  const char *name;
+  const struct spark_view_frame *outer;
+} spark_view_frame;
+
 typedef struct spark_state {
   spark_context *context;
   spark_shared *ctes;
@@ -118,6 +124,8 @@ typedef struct spark_state {
   uint32_t relations; /* translated so far */
   uint32_t steps;     /* nodes entered so far: an operand of BETWEEN is translated twice, nested ones 2^n times */
   unsigned view_depth;
+  const struct spark_view_frame *view;   /* the innermost view that is being translated; NULL: none */
+  bool reads_files;                      /* some relation so far was of files */
   bool has_generators;                   /* some call was one: where they may not stand is checked */
   bool foreign_positions;                /* positions refer to another text than t->sql: drop them */
   const Spark__Connect__SQL *parameters; /* what :name and ? mean */
@@ -371,6 +379,14 @@ trn_status spark__evaluate(spark_translator *t, const spark_value *value, const 
 /* VALUES of the rows. */
 trn_status spark__rows_relation(spark_translator *t, const spark_rows *rows, const trn_field *fields,
                                 spark_relation *out, trn_error **error);
+/* extension.c: messages of somebody's own, by their translator */
+trn_status spark__relation_extension(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                                     trn_error **error);
+trn_status spark__expression_extension(spark_translator *t, const Google__Protobuf__Any *message,
+                                       trn_position position, spark_value *out, trn_error **error);
+/* relation.c: the plan of a translated relation. Takes the translator's arena, also on failure. */
+trn_status spark__relation_plan(spark_translator *t, const spark_relation *relation, trn_plan **out,
+                                trn_error **error);
 /* join_nearest.c */
 trn_status spark__relation_as_of(spark_translator *t, const Spark__Connect__AsOfJoin *join, spark_relation *out,
                                  trn_error **error);

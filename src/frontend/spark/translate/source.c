@@ -1,4 +1,5 @@
 /* Where rows come from: files, rows of the request, views and tables by name. */
+#include "core/query.h"
 #include "frontend/spark/translate/scope.h"
 #include "frontend/spark/translate/write.h"
 #include <glob.h>
@@ -9,9 +10,34 @@
 static const trn_position NOWHERE = {-1, -1};
 
 /* ---- scans ---- */
+
+/* What policies know of a scan. `info`: what the caller knows; columns and views are added. */
+static trn_status label_scan(spark_translator *t, const trn_field *fields, const uint32_t *order, uint32_t count,
+                             trn_scan_info info, trn_scan_label **out, trn_error **error) {
+  const spark_view_frame *innermost = spark__state(t)->view;
+  for (const spark_view_frame *frame = innermost; frame; frame = frame->outer) info.view_count++;
+  trn_scan_view *views = TRN_NEW_N(t->arena, trn_scan_view, info.view_count);
+  trn_scan_column *columns = TRN_NEW_N(t->arena, trn_scan_column, count);
+  if (!views || !columns) return trn__no_memory(error);
+  size_t place = info.view_count;
+  for (const spark_view_frame *frame = innermost; frame; frame = frame->outer)
+    views[--place] = (trn_scan_view){.name = frame->name, .is_temporary = true};
+  for (uint32_t i = 0; i < count; i++)
+    columns[order ? order[i] : i] = (trn_scan_column){fields[i].name, fields[i].type, fields[i].nullable};
+  info.struct_size = sizeof info;
+  info.views = views;
+  info.columns = columns;
+  info.column_count = count;
+  trn_status status = trn_scan_label_create(&info, out);
+  if (status == TRN_OK) status = trn__label_hold(t->arena, *out);
+  trn_scan_label_unref(*out); /* the arena's stays */
+  return status ? trn__no_memory(error) : TRN_OK;
+}
+
 static trn_status scan(spark_translator *t, trn_source *source, const trn_field *fields, const uint32_t *order,
-                       uint32_t count, const char *label, const spark_qualifier *qualifier, spark_relation *out,
-                       trn_error **error) {
+                       uint32_t count, const char *label, const trn_scan_info *info, const spark_qualifier *qualifier,
+                       spark_relation *out, trn_error **error) {
+  spark__state(t)->reads_files = true;
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, count);
   uint32_t *indexes = TRN_NEW_N(t->arena, uint32_t, count);
   if (!columns || !indexes) return trn__no_memory(error);
@@ -24,6 +50,8 @@ static trn_status scan(spark_translator *t, trn_source *source, const trn_field 
   rel->u.scan.source = source;
   rel->u.scan.indexes = indexes;
   rel->u.scan.label = label;
+  trn_status status = label_scan(t, fields, order, count, *info, &rel->u.scan.info, error);
+  if (status) return status;
   return spark__scope_of(t, rel, fields, qualifier, out, error);
 }
 
@@ -300,6 +328,23 @@ static trn_status partition_values(spark_translator *t, const file_read *read, s
   return status == TRN_OK ? spark__project(t, out, values, count, NULL, out, error) : status;
 }
 
+/* What is read, and what it holds now. */
+static trn_status files_info(spark_translator *t, const file_read *read, trn_scan_info *out, trn_error **error) {
+  uint8_t digest[16];
+  *out = (trn_scan_info){.kind = TRN_SCAN_FILES,
+                         .format = read->format,
+                         .paths = read->paths,
+                         .path_count = read->path_count,
+                         .options = read->options.items,
+                         .option_count = read->options.count};
+  if (!trn__paths_version(read->paths, read->path_count, digest, &out->files, &out->bytes)) return TRN_OK;
+  char *text = trn__arena_alloc(t->arena, 33);
+  if (!text) return trn__no_memory(error);
+  for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+  out->version = text;
+  return TRN_OK;
+}
+
 static trn_status read_files(spark_translator *t, file_read *read, const spark_qualifier *qualifier,
                              spark_relation *out, trn_error **error) {
   trn_source *source = NULL;
@@ -315,7 +360,9 @@ static trn_status read_files(spark_translator *t, file_read *read, const spark_q
   if (status != TRN_OK) return status;
   const char *label = trn__arena_printf(t->arena, "%s %s", read->format, read->path_count ? read->paths[0] : "");
   if (!label) return trn__no_memory(error);
-  status = scan(t, source, shown, order, count, label, qualifier, out, error);
+  trn_scan_info info;
+  status = files_info(t, read, &info, error);
+  if (status == TRN_OK) status = scan(t, source, shown, order, count, label, &info, qualifier, out, error);
   return status == TRN_OK ? partition_values(t, read, out, error) : status;
 }
 
@@ -407,13 +454,15 @@ static trn_status not_found(spark_translator *t, char *const *parts, size_t coun
 }
 
 /* A view stands alone: nothing of the query around it is visible inside. */
-static trn_status translate_view(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
-                                 trn_error **error) {
+static trn_status translate_view(spark_translator *t, const char *name, const Spark__Connect__Relation *relation,
+                                 spark_relation *out, trn_error **error) {
   spark_state *state = spark__state(t), before = *state;
+  const spark_view_frame frame = {name, before.view};
   if (state->view_depth >= TRN_VIEW_DEPTH_MAX)
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Views are nested deeper than TRN_VIEW_DEPTH_MAX (%u).",
                          TRN_VIEW_DEPTH_MAX);
   state->view_depth++;
+  state->view = &frame;
   state->ctes = NULL;
   state->references = NULL;
   state->context = NULL;
@@ -422,6 +471,7 @@ static trn_status translate_view(spark_translator *t, const Spark__Connect__Rela
   state->foreign_positions = true;
   trn_status status = spark__relation(t, relation, out, error);
   state->view_depth = before.view_depth;
+  state->view = before.view;
   state->ctes = before.ctes;
   state->references = before.references;
   state->context = before.context;
@@ -450,7 +500,7 @@ static trn_status view_by_name(spark_translator *t, const char *name, spark_rela
   *shared = (spark_shared){.name = trn__arena_strdup(t->arena, name)};
   if (!shared->name) return trn__no_memory(error);
   const spark_plan_id *mark = state->last_plan;
-  status = translate_view(t, relation, &shared->relation, error);
+  status = translate_view(t, shared->name, relation, &shared->relation, error);
   spark__plan_id_forget(t, mark);
   if (status != TRN_OK) return status;
   shared->next = state->views;
@@ -604,6 +654,7 @@ trn_status spark__relation_local(spark_translator *t, const Spark__Connect__Loca
   if (!fields || !targets) return trn__no_memory(error);
   if (count) memcpy(fields, arrow, count * sizeof *fields);
   if (schema) status = with_schema(t, schema, fields, count, targets, error);
-  if (status == TRN_OK) status = scan(t, source, fields, NULL, count, "local", NULL, out, error);
+  trn_scan_info info = {.kind = TRN_SCAN_LOCAL, .content = local->data.data, .content_size = local->data.len};
+  if (status == TRN_OK) status = scan(t, source, fields, NULL, count, "local", &info, NULL, out, error);
   return status == TRN_OK ? cast_fields(t, fields, targets, out, error) : status;
 }

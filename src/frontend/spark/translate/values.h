@@ -63,6 +63,9 @@ typedef struct spark_function_table {
 } spark_function_table;
 extern const spark_function_table spark__functions_operator;
 extern const spark_function_table spark__functions_aggregate;
+extern const spark_function_table spark__functions_list;
+extern const spark_function_table spark__functions_various;
+extern const spark_function_table spark__functions_format;
 extern const spark_function_table spark__functions_condition;
 extern const spark_function_table spark__functions_string;
 extern const spark_function_table spark__functions_math;
