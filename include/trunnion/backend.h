@@ -67,7 +67,33 @@ typedef struct trn_plan_input {
   size_t option_count;
   trn_table_resolver resolve; /**< NULL: no tables */
   void *resolve_user;
+  /** Values of the parameters ("?", "$1", "$name"): row `parameter_row` of a struct array, by place or (named ones) by the
+   *  names of its columns; cast to the types that the parameters were found to have. NULL: they stay open. */
+  const struct ArrowSchema *parameter_schema;
+  const struct ArrowArray *parameters;
+  int64_t parameter_row;
 } trn_plan_input;
+
+typedef struct trn_command trn_command; /* catalog.h */
+typedef enum trn_statement_kind {
+  TRN_STATEMENT_QUERY = 0, /**< plan */
+  TRN_STATEMENT_COMMAND,   /**< command: to be given to trn_command_execute */
+  TRN_STATEMENT_BEGIN,
+  TRN_STATEMENT_COMMIT,
+  TRN_STATEMENT_ROLLBACK
+} trn_statement_kind;
+/** A statement, decoded. Everything is borrowed from it and lives until `release`, which zeroes it. */
+typedef struct trn_statement {
+  size_t struct_size;
+  trn_statement_kind kind;
+  trn_plan *plan;
+  const trn_command *command;
+  /** A struct with a child per parameter, in order, named "$1" or "$name"; its type is Arrow's null ("n") when nothing
+   *  tells. NULL: it has none. A plan with open parameters has a schema, but cannot be executed. */
+  const struct ArrowSchema *parameters;
+  void (*release)(struct trn_statement *statement); /**< NULL: nothing to release */
+  void *owner;
+} trn_statement;
 
 /** Bytes that the library gives: call release once. */
 typedef struct trn_bytes {
@@ -109,6 +135,9 @@ typedef struct trn_backend_ops {
   /** May the session see what this plan says of itself (schema, explain, inputs)? For calls that analyze a plan and run
    *  nothing. Optional: OK. */
   trn_status (*check)(void *self, void *session_state, trn_plan *plan, trn_error **error);
+  /** As decode, but also of what is no query. Gives `*out` (its release). Optional: what `decode` gives is a query. */
+  trn_status (*decode_statement)(void *self, void *session_state, const trn_plan_input *input, trn_statement *out,
+                                 trn_error **error);
 } trn_backend_ops;
 
 /** Checks required slots (INVALID_ARGUMENT), fills optional ones with UNIMPLEMENTED. Takes `self` on success only. */
@@ -126,6 +155,9 @@ TRN_API trn_status trn_backend_explain(trn_session *session, trn_plan *plan, trn
 
 TRN_API trn_status trn_backend_decode(trn_session *session, const trn_plan_input *input, trn_plan **out,
                                       trn_error **error);
+/** Gives `*out` (its release, when not NULL). Nothing has run when it returns. */
+TRN_API trn_status trn_backend_decode_statement(trn_session *session, const trn_plan_input *input, trn_statement *out,
+                                                trn_error **error);
 /** Asks the layers whether the session may see what a plan says of itself: PERMISSION_DENIED. */
 TRN_API trn_status trn_backend_check(trn_session *session, trn_plan *plan, trn_error **error);
 TRN_API trn_status trn_backend_encode(trn_session *session, trn_plan *plan, const char *format, trn_bytes *out,

@@ -350,7 +350,7 @@ typedef enum trn_command_kind {
 } trn_command_kind;
 
 /** A statement as data, whoever wrote it in whatever language. Borrowed during the call. */
-typedef struct trn_command {
+struct trn_command {
   size_t struct_size;
   trn_command_kind kind;
   const char *const *name; /**< parts, outermost first; what is missing is the session's */
@@ -374,7 +374,7 @@ typedef struct trn_command {
   size_t option_count;
   const char *comment;
   const char *operation_id; /**< of what writes rows; NULL: a new one */
-} trn_command;
+};
 
 /** Runs it. What writes rows gives an operation in `*out`: its stream has one row, the int64 column "count", after the
  *  commit; nothing is committed unless the stream is read to its end, and dropping it before aborts. All else is done when

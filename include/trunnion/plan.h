@@ -86,7 +86,8 @@ typedef enum trn_function_home {
 /* Native operators: "=" "!=" "<" "<=" ">" ">=" "is_not_distinct_from" "is_distinct_from" "and" "or" "not" "is_null"
  * "is_not_null" "is_true" "is_false" "is_not_true" "is_not_false" "+" "-" "*" (doubles; decimals where types prove that
  * nothing can overflow) "/" (doubles) "%" "like" "ilike" "negative" "bit_and" "bit_or" "bit_xor" "get_field" (struct,
- * literal name). Both sides have the same type, except for "*" "+" "-" of decimals. */
+ * literal name). In lifted plans also "||" "~" "~*" "!~" "!~*" "<<" ">>" "@>" "<@" "similar_to", as the engine means them, and
+ * "$1" or "$name": a parameter without a value, which cannot be run. Both sides have the same type, except for "*" "+" "-" of decimals. */
 
 typedef enum trn_rel_kind {
   TRN_REL_SCAN = 0, /* a source; column i is the source's column trn_rel_scan_index(rel, i) */

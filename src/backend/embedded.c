@@ -1,44 +1,43 @@
 /* The embedded backend: plans run in this process, on DataFusion behind libtrunnion_engine.so. */
-#include "engine/engine.h"
+#include "backend/embedded.h"
 #include "optimize/optimize.h"
-#include <trunnion/backend.h>
-
-typedef struct embedded {
-  const trn_engine *engine;
-  trn_engine_runtime *runtime;
-} embedded;
-
-/* An idle session is only this: the engine's sessions are cheap handles over a shared base, made for each request. */
-typedef struct embedded_session {
-  embedded *backend;
-  trn_session *session; /* borrowed: it owns us */
-} embedded_session;
-
-struct trn_source {
-  atomic_uint refs;
-  const trn_engine *engine;
-  trn_engine_source *source;
-};
 
 /* ---- sources ---- */
 
-static trn_source *source_ref(void *self, trn_source *source) {
+trn_source *trn__embedded_source_ref(void *self, trn_source *source) {
   (void)self;
   atomic_fetch_add_explicit(&source->refs, 1, memory_order_relaxed);
   return source;
 }
 
+void trn__embedded_source_release(void *object) {
+  trn_source *source = object;
+  if (!source || atomic_fetch_sub_explicit(&source->refs, 1, memory_order_acq_rel) != 1) return;
+  if (source->source) source->engine->source_release(source->source);
+  if (source->original) source->engine->original_release(source->original);
+  free(source);
+}
+
 static void source_unref(void *self, trn_source *source) {
   (void)self;
-  if (!source || atomic_fetch_sub_explicit(&source->refs, 1, memory_order_acq_rel) != 1) return;
-  source->engine->source_release(source->source);
-  free(source);
+  trn__embedded_source_release(source);
+}
+
+trn_source *trn__embedded_source_create(const trn_engine *engine, trn_engine_source *source,
+                                        trn_engine_original *original) {
+  trn_source *out = calloc(1, sizeof *out);
+  if (!out) return NULL;
+  atomic_init(&out->refs, 1);
+  out->engine = engine;
+  out->source = engine->source_ref(source);
+  out->original = engine->original_ref(original);
+  return out;
 }
 
 /* ---- sessions ---- */
 
 static trn_status open_session(void *self, trn_session *session, void **state, trn_error **error) {
-  embedded_session *s = calloc(1, sizeof *s);
+  trn_embedded_session *s = calloc(1, sizeof *s);
   if (!s) return trn__no_memory(error);
   s->backend = self, s->session = session;
   *state = s;
@@ -79,8 +78,7 @@ static void finish_settings(engine_settings *s) {
   free(s->items);
 }
 
-/* Gives an engine session of its own to the caller (release): sessions are cheap handles over a shared base. */
-static trn_status engine_session(embedded_session *s, trn_engine_session **out, trn_error **error) {
+trn_status trn__embedded_engine_session(trn_embedded_session *s, trn_engine_session **out, trn_error **error) {
   engine_settings settings = {0};
   trn_engine_error failure = {.position = -1};
   trn_status status = trn_session_each(s->session, add_setting, &settings);
@@ -93,12 +91,12 @@ static trn_status engine_session(embedded_session *s, trn_engine_session **out, 
 
 static trn_status open_source(void *self, void *state, const trn_source_request *request, trn_source **out,
                               struct ArrowSchema *schema, trn_error **error) {
-  embedded *b = self;
+  trn_embedded *b = self;
   trn_engine_session *session = NULL;
   trn_engine_error failure = {.position = -1};
   trn_source *source = calloc(1, sizeof *source);
   if (!source) return trn__no_memory(error);
-  trn_status status = engine_session(state, &session, error);
+  trn_status status = trn__embedded_engine_session(state, &session, error);
   if (!status) {
     int32_t code = !strcmp(request->format, "ipc")
                        ? b->engine->source_ipc(session, request->data, request->data_size, &source->source, schema, &failure)
@@ -277,23 +275,31 @@ static const trn_operation_ops operation_ops = {.struct_size = sizeof(trn_operat
                                                 .destroy = run_unref};
 
 /* Decorrelates, lowers; gives the engine's plan. */
-static trn_status lower(embedded *b, trn_engine_session *session, const trn_plan *plan, trn_engine_plan **out,
-                        trn_error **error) {
+trn_status trn__embedded_lower(trn_embedded *b, trn_engine_session *session, const trn_plan *plan, trn_engine_plan **out,
+                               trn_error **error) {
   trn_engine_error failure = {.position = -1};
   trn_lowered lowered = {0};
   trn_engine_source **sources = NULL;
+  trn_engine_original **originals = NULL;
   const trn_rel *root = NULL;
   uint32_t next = plan->next_column;
   trn_arena *arena = trn__arena_create(0);
   trn_status status = arena ? trn__plan_check_size(plan->root, error) : trn__no_memory(error);
   if (!status) status = trn__decorrelate(arena, plan->root, &next, &root, error);
   if (!status) status = trn__lower(root, &lowered, error);
-  if (!status && !(sources = calloc(lowered.sources.count + 1, sizeof *sources))) status = trn__no_memory(error);
+  if (!status) {
+    sources = calloc(lowered.sources.count + 1, sizeof *sources);
+    originals = calloc(lowered.originals.count + 1, sizeof *originals);
+    if (!sources || !originals) status = trn__no_memory(error);
+  }
   for (size_t i = 0; !status && i < lowered.sources.count; i++)
     sources[i] = ((trn_source *)lowered.sources.items[i])->source;
-  if (!status && b->engine->plan_lower(session, lowered.bytes.data, lowered.bytes.size, sources, lowered.sources.count, out,
-                                       &failure))
+  for (size_t i = 0; !status && i < lowered.originals.count; i++)
+    originals[i] = ((trn_source *)lowered.originals.items[i])->original;
+  if (!status && b->engine->lower(session, lowered.bytes.data, lowered.bytes.size, sources, lowered.sources.count,
+                                  originals, lowered.originals.count, out, &failure))
     status = trn__engine_error(&failure, error);
+  free(originals);
   free(sources);
   trn__lowered_finish(&lowered);
   trn__arena_unref(arena);
@@ -302,7 +308,7 @@ static trn_status lower(embedded *b, trn_engine_session *session, const trn_plan
 
 static trn_status execute(void *self, void *state, const trn_execute_request *request, trn_operation **out,
                           trn_error **error) {
-  embedded *b = self;
+  trn_embedded *b = self;
   trn_engine_session *session = NULL;
   trn_engine_plan *plan = NULL;
   trn_engine_error failure = {.position = -1};
@@ -311,8 +317,8 @@ static trn_status execute(void *self, void *state, const trn_execute_request *re
   if (!r) return trn__no_memory(error);
   atomic_init(&r->refs, 1), atomic_init(&r->state, TRN_OPERATION_RUNNING), atomic_init(&r->read, false);
   r->engine = b->engine;
-  trn_status status = engine_session(state, &session, error);
-  if (!status) status = lower(b, session, request->plan, &plan, error);
+  trn_status status = trn__embedded_engine_session(state, &session, error);
+  if (!status) status = trn__embedded_lower(b, session, request->plan, &plan, error);
   if (!status && trn_plan_schema(request->plan, &schema)) status = trn__no_memory(error);
   if (!status && b->engine->execute(session, plan, &schema, &r->execution, &failure))
     status = trn__engine_error(&failure, error);
@@ -325,13 +331,13 @@ static trn_status execute(void *self, void *state, const trn_execute_request *re
 }
 
 static trn_status explain(void *self, void *state, trn_plan *plan, trn_explain_mode mode, char **out, trn_error **error) {
-  embedded *b = self;
+  trn_embedded *b = self;
   trn_engine_session *session = NULL;
   trn_engine_plan *lowered = NULL;
   trn_engine_error failure = {.position = -1};
   trn_engine_bytes text = {0};
-  trn_status status = engine_session(state, &session, error);
-  if (!status) status = lower(b, session, plan, &lowered, error);
+  trn_status status = trn__embedded_engine_session(state, &session, error);
+  if (!status) status = trn__embedded_lower(b, session, plan, &lowered, error);
   if (!status && b->engine->plan_explain(session, lowered, (int32_t)mode, &text, &failure))
     status = trn__engine_error(&failure, error);
   if (!status && !(*out = strndup(text.data, text.size))) status = trn__no_memory(error);
@@ -342,7 +348,7 @@ static trn_status explain(void *self, void *state, trn_plan *plan, trn_explain_m
 }
 
 static void destroy(void *self) {
-  embedded *b = self;
+  trn_embedded *b = self;
   b->engine->runtime_release(b->runtime);
   free(b);
 }
@@ -351,17 +357,19 @@ static const trn_backend_ops backend_ops = {.struct_size = sizeof(trn_backend_op
                                             .open_session = open_session,
                                             .close_session = close_session,
                                             .open_source = open_source,
-                                            .source_ref = source_ref,
+                                            .source_ref = trn__embedded_source_ref,
                                             .source_unref = source_unref,
                                             .execute = execute,
                                             .explain = explain,
-                                            .destroy = destroy};
+                                            .destroy = destroy,
+                                            .decode = trn__embedded_decode,
+                                            .decode_statement = trn__embedded_decode_statement};
 
 trn_status trn_embedded_backend_create(const trn_embedded_options *options, trn_backend **out, trn_error **error) {
   trn_embedded_options o = {0};
   if (options) memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
   const trn_function_library *library = NULL;
-  embedded *b = calloc(1, sizeof *b);
+  trn_embedded *b = calloc(1, sizeof *b);
   if (!b) return trn__no_memory(error);
   trn_status status = trn__engine_load(o.engine_path, &b->engine, error);
   if (!status) status = trn__function_library_load(o.functions_path, &library, error);

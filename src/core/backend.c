@@ -180,6 +180,38 @@ trn_status trn_backend_explain(trn_session *session, trn_plan *plan, trn_explain
   return backend->ops.explain(backend->self, trn_session_backend_state(session), plan, mode, out, error);
 }
 
+static void release_query(trn_statement *statement) {
+  trn_plan_unref(statement->plan);
+  *statement = (trn_statement){0};
+}
+
+/* A backend that only knows queries. */
+static trn_status decode_query(trn_backend *backend, void *state, const trn_plan_input *input, trn_statement *out,
+                               trn_error **error) {
+  trn_plan *plan = NULL;
+  trn_status status = backend->ops.decode(backend->self, state, input, &plan, error);
+  if (!status && !plan) status = trn_error_set(error, TRN_INTERNAL, NULL, "the backend gave no plan");
+  if (!status) *out = (trn_statement){.struct_size = sizeof *out, .plan = plan, .release = release_query};
+  return status;
+}
+
+trn_status trn__backend_decode_statement(trn_backend *backend, void *state, const trn_plan_input *given,
+                                         trn_statement *out, trn_error **error) {
+  *out = (trn_statement){0};
+  trn_plan_input input = {0};
+  memcpy(&input, given, trn__struct_size(given->struct_size, sizeof input));
+  input.struct_size = sizeof input;
+  if (!input.format) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a plan to decode has no format");
+  return backend->ops.decode_statement ? backend->ops.decode_statement(backend->self, state, &input, out, error)
+                                       : decode_query(backend, state, &input, out, error);
+}
+
+trn_status trn_backend_decode_statement(trn_session *session, const trn_plan_input *input, trn_statement *out,
+                                        trn_error **error) {
+  return trn__backend_decode_statement(trn_session_backend(session), trn_session_backend_state(session), input, out,
+                                       error);
+}
+
 trn_status trn_backend_decode(trn_session *session, const trn_plan_input *given, trn_plan **out, trn_error **error) {
   *out = NULL;
   trn_plan_input input = {0};

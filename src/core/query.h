@@ -21,6 +21,9 @@ trn_status trn__backend_catalog(trn_backend *backend, void *state, const char *n
                                 trn_error **error);
 trn_status trn__backend_list_catalogs(trn_backend *backend, void *state, void (*each)(void *user, const char *name),
                                       void *user, trn_error **error);
+/* Falls back on `decode` where the backend has no slot for statements. */
+trn_status trn__backend_decode_statement(trn_backend *backend, void *state, const trn_plan_input *input,
+                                         trn_statement *out, trn_error **error);
 /* Slot or list, whichever the backend has (src/catalog/session.c); `state`: the backend's session. */
 trn_status trn__backend_get_catalog(trn_backend *backend, void *state, const char *name, trn_catalog **out,
                                     trn_error **error);
@@ -36,5 +39,8 @@ const trn_backend_ops *trn__backend_ops(const trn_backend *backend, void **self)
 
 /* Makes `arena` hold a reference to `source` (takes one of its own) and to the backend. */
 trn_status trn__source_hold(trn_arena *arena, trn_backend *backend, trn_source *source);
+
+/* A digest of what local paths hold now: names, sizes, times. False: it cannot be known (URLs, too many files). */
+bool trn__paths_version(const char *const *paths, size_t count, uint8_t out[16], uint64_t *files, uint64_t *bytes);
 
 #endif

@@ -16,7 +16,8 @@ trn_status trn__engine_error(trn_engine_error *from, trn_error **error);
  * from the plan). Iterates over the arguments, recurses with the plan's nesting (limited). */
 typedef struct trn_lowered {
   trn_strbuf bytes;
-  trn_vec sources; /* of trn_source */
+  trn_vec sources;   /* of trn_source */
+  trn_vec originals; /* of trn_source: what OPAQUE refers to */
 } trn_lowered;
 trn_status trn__lower(const trn_rel *root, trn_lowered *out, trn_error **error);
 void trn__lowered_finish(trn_lowered *lowered);

@@ -65,6 +65,76 @@ typedef struct trn_engine_ipc {
 typedef void (*trn_engine_array_done)(void *user, struct ArrowArray *array, trn_engine_error *error);
 typedef void (*trn_engine_ipc_done)(void *user, trn_engine_ipc *ipc, trn_engine_error *error);
 
+/* What a name in a query text means: a source or the plan of a view, both borrowed (references are taken). */
+typedef struct trn_engine_original trn_engine_original; /* what an OPAQUE stands for */
+typedef struct trn_engine_table {
+  trn_engine_source *source;
+  trn_engine_plan *plan;
+  struct ArrowSchema schema; /* taken */
+} trn_engine_table;
+/* Called on the thread that plans. The n-th success gets number n (from 0). A failure comes back from the planner with
+ * the condition TRN_ENGINE_RESOLVER, if it was one: names of CTEs are asked for too. */
+typedef int32_t (*trn_engine_resolver)(void *user, const char *const *parts, size_t count, trn_engine_table *out);
+#define TRN_ENGINE_RESOLVER "RESOLVER"
+#define TRN_ENGINE_NO_NUMBER UINT32_MAX
+
+typedef struct trn_engine_statement_input {
+  size_t struct_size;
+  const char *sql;
+  size_t size;
+  trn_engine_resolver resolve; /* NULL: no tables */
+  void *user;
+  const struct ArrowSchema *parameter_schema; /* NULL: parameters stay open */
+  const struct ArrowArray *parameters;        /* a struct array; borrowed */
+  int64_t parameter_row;
+} trn_engine_statement_input;
+
+enum { /* flags of a statement */
+  TRN_ENGINE_IF_EXISTS = 1,
+  TRN_ENGINE_IF_NOT_EXISTS = 2,
+  TRN_ENGINE_OR_REPLACE = 4,
+  TRN_ENGINE_CASCADE = 8,
+  TRN_ENGINE_IS_CATALOG = 16,
+  TRN_ENGINE_EXTERNAL = 32,
+  TRN_ENGINE_OVERWRITE = 64
+};
+enum { TRN_ENGINE_BEGIN = 100, TRN_ENGINE_COMMIT, TRN_ENGINE_ROLLBACK };
+
+/* A statement, planned. `plan`, `schema` and `parameters` are given; the rest lives until release(self). */
+typedef struct trn_engine_statement {
+  int32_t kind; /* 0: a query; a trn_command_kind; TRN_ENGINE_BEGIN.. */
+  uint32_t flags;
+  trn_engine_plan *plan;         /* the query; rows of CREATE TABLE, INSERT, COPY; what stays of DELETE; UPDATE's table */
+  struct ArrowSchema schema;     /* columns of CREATE TABLE and VIEW */
+  struct ArrowSchema parameters; /* a field per parameter, type null when nothing tells; none: not set */
+  const char *const *name;
+  size_t name_count;
+  const char *const *to;
+  size_t to_count;
+  const char *const *columns; /* partition columns; a view's names; a setting's key */
+  size_t column_count;
+  const char *text; /* a view's query; a setting's value */
+  const char *format, *location;
+  const trn_kv *options;
+  size_t option_count;
+  void *self;
+  void (*release)(void *self);
+} trn_engine_statement;
+
+/* A plan in the encoding; everything lives until release(self). */
+typedef struct trn_engine_lifted {
+  const void *data;
+  size_t size;
+  trn_engine_source *const *sources; /* NULL: the view with that number */
+  const uint32_t *numbers;           /* TRN_ENGINE_NO_NUMBER: no resolver gave it */
+  size_t source_count;
+  trn_engine_original *const *originals;
+  size_t original_count;
+  uint32_t next_column; /* ids below are in it */
+  void *self;
+  void (*release)(void *self);
+} trn_engine_lifted;
+
 typedef struct trn_engine {
   size_t struct_size;
   uint32_t abi;
@@ -127,6 +197,17 @@ typedef struct trn_engine {
   /* Metrics of the physical plan as JSON text: [{"node":..,"parent":..,"name":..,"metrics":{..}}]. */
   int32_t (*execution_metrics)(trn_engine_execution *, trn_engine_bytes *out, trn_engine_error *);
   void (*execution_release)(trn_engine_execution *); /* cancels when still running */
+
+  /* Plans one statement in the session's dialect, with the engine's coercions written out. Blocks. */
+  int32_t (*statement)(trn_engine_session *, const trn_engine_statement_input *, trn_engine_statement *out,
+                       trn_engine_error *);
+  int32_t (*lift)(trn_engine_plan *, trn_engine_lifted *out, trn_engine_error *);
+  /* As plan_lower; originals: what OPAQUE refers to by index. */
+  int32_t (*lower)(trn_engine_session *, const void *bytes, size_t size, trn_engine_source *const *sources,
+                   size_t source_count, trn_engine_original *const *originals, size_t original_count,
+                   trn_engine_plan **out, trn_engine_error *);
+  trn_engine_original *(*original_ref)(trn_engine_original *);
+  void (*original_release)(trn_engine_original *);
 } trn_engine;
 
 typedef const trn_engine *(*trn_engine_get_fn)(uint32_t abi); /* exported as "trn_engine_get"; NULL: ABI unknown */
@@ -137,7 +218,7 @@ typedef const trn_engine *(*trn_engine_get_fn)(uint32_t abi); /* exported as "tr
  * one relation is on the stack.
  *
  * type     = u8 trn_type_id, u8 precision, i8 scale, u8 variant, i32 length, u32 field_count, field_count * (str name, u8 nullable, type)
- *            (TIMESTAMP is timestamp[us, "UTC"] in the engine)
+ *            (TIMESTAMP is timestamp[us, "UTC"] in the engine); of TRN_TYPE_OTHER: then str format
  * sortflag = u8: bit 0 descending, bit 1 nulls first
  */
 enum {
@@ -157,6 +238,9 @@ enum {
                          u8 has_end; pops args, partition keys, order keys, [start], [end] (literals); type result */
   TRN_OP_LAMBDA = 9,  /* u32 n, n * u32 id; pops the body */
   TRN_OP_LAMBDA_VARIABLE = 10, /* u32 id, type */
+  /* in lifted plans only */
+  TRN_OP_OUTER = 11,    /* u32 id: a column of an enclosing relation */
+  TRN_OP_SUBQUERY = 12, /* u8 trn_subquery_kind, u8 negated, u32 argc, type, u8 nullable; pops a relation, then args */
 
   /* relations: pop inputs and expressions, push one relation */
   TRN_OP_SCAN = 32,   /* u32 source index, u32 n, n * (u32 column index in the source, u32 id) */
@@ -179,6 +263,10 @@ enum {
   TRN_OP_EXTENSION = 48, /* reserved */
   TRN_OP_WRITE = 49, /* u32 id of the count, str format, str directory, u32 n, n * (str key, str value), u32 columns, columns
                         * str name, u32 m, m * u32 place of a partition column; pops input */
+  TRN_OP_SCAN_TYPED = 50, /* as SCAN, exact types: u32 source index, str label, u32 n, n * (u32 column index in the
+                             source, u32 id, type, u8 nullable) */
+  TRN_OP_OPAQUE = 51, /* u32 index of the original, str label, u32 inputs, u32 n, n * (u32 id, type, u8 nullable); pops
+                         the inputs */
   /* DAGs: a relation used more than once */
   TRN_OP_SHARE = 64,  /* u32 slot: the relation on top stays, and is remembered */
   TRN_OP_SHARED = 65  /* u32 slot: pushes it again */

@@ -50,6 +50,7 @@ static trn_status type(lowering *l, const trn_type *t, unsigned depth) {
     return trn_error_set(l->error, TRN_RESOURCE_EXHAUSTED, NULL, "a type is nested deeper than %d", TRN_TYPE_DEPTH_MAX);
   u8(l, t->id), u8(l, t->precision), u8(l, (unsigned char)t->scale), u8(l, t->variant);
   u32(l, (uint32_t)t->length), u32(l, t->field_count);
+  if (t->id == TRN_TYPE_OTHER) str(l, t->format, strlen(t->format));
   for (uint32_t i = 0; i < t->field_count; i++) {
     str(l, t->fields[i].name, strlen(t->fields[i].name));
     u8(l, 1); /* the engine's arrays carry no such promise: literals, unions and kernels differ in it */
@@ -230,13 +231,44 @@ static trn_status scan_without_promises(lowering *l, const trn_rel *r) {
   return TRN_OK;
 }
 
+/* The recursion is bounded: types are, by their constructors. */
+static bool holds_other(const trn_type *t) {
+  if (t->id == TRN_TYPE_OTHER) return true;
+  for (uint32_t i = 0; i < t->field_count; i++)
+    if (holds_other(t->fields[i].type)) return true;
+  return false;
+}
+
+static trn_status opaque(lowering *l, const trn_rel *r) {
+  trn_vec *originals = &l->out->originals;
+  if (!r->u.opaque.original) return trn_error_set(l->error, TRN_INTERNAL, NULL, "an operator without its original");
+  if (!trn__vec_push(originals, r->u.opaque.original)) return trn__no_memory(l->error);
+  u8(l, TRN_OP_OPAQUE), u32(l, (uint32_t)originals->count - 1), u32(l, 0), u32(l, r->input_count), u32(l, r->column_count);
+  for (uint32_t i = 0; i < r->column_count; i++) {
+    u32(l, r->columns[i].id);
+    trn_status status = type(l, r->columns[i].type, 0);
+    if (status) return status;
+    u8(l, r->columns[i].nullable);
+  }
+  return TRN_OK;
+}
+
 static trn_status scan(lowering *l, const trn_rel *r) {
   trn_vec *sources = &l->out->sources;
   size_t index = 0;
   while (index < sources->count && sources->items[index] != (void *)r->u.scan.source) index++;
   if (index == sources->count && !trn__vec_push(sources, r->u.scan.source)) return trn__no_memory(l->error);
-  u8(l, TRN_OP_SCAN), u32(l, (uint32_t)index), u32(l, r->column_count);
-  for (uint32_t i = 0; i < r->column_count; i++) u32(l, r->u.scan.indexes[i]), u32(l, r->columns[i].id);
+  bool is_exact = false; /* the engine's own types are wanted, not those that it is told to make of them */
+  for (uint32_t i = 0; i < r->column_count; i++) is_exact |= holds_other(r->columns[i].type);
+  u8(l, is_exact ? TRN_OP_SCAN_TYPED : TRN_OP_SCAN), u32(l, (uint32_t)index);
+  if (is_exact) u32(l, 0); /* no label */
+  u32(l, r->column_count);
+  for (uint32_t i = 0; i < r->column_count; i++) {
+    u32(l, r->u.scan.indexes[i]), u32(l, r->columns[i].id);
+    trn_status status = is_exact ? type(l, r->columns[i].type, 0) : TRN_OK;
+    if (status) return status;
+    if (is_exact) u8(l, r->columns[i].nullable);
+  }
   return scan_without_promises(l, r);
 }
 
@@ -330,6 +362,7 @@ static trn_status rel_op(lowering *l, const trn_rel *r) {
       flag(l, r->u.repartition.flags ? r->u.repartition.flags[i] : (trn_sort_flags){0});
     return TRN_OK;
   case TRN_REL_WRITE: write_rel(l, r); return TRN_OK;
+  case TRN_REL_OPAQUE: return opaque(l, r);
   default:
     return trn_error_set(l->error, TRN_UNIMPLEMENTED, NULL, "relation kind %d cannot be run by this engine", (int)r->kind);
   }
@@ -373,5 +406,6 @@ trn_status trn__lower(const trn_rel *root, trn_lowered *out, trn_error **error) 
 void trn__lowered_finish(trn_lowered *lowered) {
   trn__strbuf_finish(&lowered->bytes);
   trn__vec_finish(&lowered->sources);
+  trn__vec_finish(&lowered->originals);
   *lowered = (trn_lowered){0};
 }

@@ -61,6 +61,10 @@ static void put_type(fingerprint *f, const trn_type *type) {
   put_int(f, (uint64_t)type->id | (uint64_t)type->precision << 8 | (uint64_t)(uint8_t)type->scale << 16 |
                  (uint64_t)type->variant << 24 | (uint64_t)(uint32_t)type->length << 32);
   if (type->id < TRN_TYPE_ARRAY) return;
+  if (type->id == TRN_TYPE_OTHER) {
+    put_text(f, type->format);
+    return;
+  }
   uint64_t index;
   digest own;
   if (trn__ptrmap_get(&f->done, type, NULL, &index)) {
@@ -232,7 +236,7 @@ static void put_rel_payload(fingerprint *f, const trn_rel *rel) {
     put_text(f, rel->u.write.format);
     put_text(f, rel->u.write.directory);
     break;
-  case TRN_REL_OPAQUE: put_int(f, (uintptr_t)rel->u.opaque.original); break;
+  case TRN_REL_OPAQUE: put_text(f, rel->u.opaque.label); break;
   default: break;
   }
 }

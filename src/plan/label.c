@@ -21,6 +21,7 @@ static bool copy_text(trn_arena *arena, const char **text) {
 /* The recursion is bounded: types are, by their constructors. */
 const trn_type *trn__type_copy(trn_arena *arena, const trn_type *type) {
   trn_type *copy = trn__arena_copy(arena, type, sizeof *type);
+  if (copy && !copy_text(arena, &copy->format)) return NULL;
   if (!copy || !type->field_count) return copy;
   trn_field *fields = trn__arena_copy(arena, type->fields, type->field_count * sizeof *fields);
   if (!fields) return NULL;
@@ -77,6 +78,7 @@ static void put_number(trn_blake2b *hash, uint64_t number) {
 static void put_type(trn_blake2b *hash, const trn_type *type) {
   put_number(hash, (uint64_t)type->id | (uint64_t)type->precision << 8 | (uint64_t)(uint8_t)type->scale << 16 |
                        (uint64_t)type->variant << 24 | (uint64_t)(uint32_t)type->length << 32);
+  put_text(hash, type->format);
   put_number(hash, type->field_count);
   for (uint32_t i = 0; i < type->field_count; i++) {
     put_text(hash, type->fields[i].name);

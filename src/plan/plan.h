@@ -26,6 +26,7 @@ struct trn_type {
   uint32_t field_count;
   const trn_field *fields;
   uint32_t depth, node_count; /* set by the constructors, which bound them; 0: a type without fields */
+  const char *format;         /* OTHER: Arrow's, as in its C interface; else NULL */
 };
 #define TRN_FIELD_METADATA_KEY "trn:metadata" /* a field's `metadata`, in an Arrow schema */
 
@@ -35,6 +36,7 @@ const trn_type *trn__type(trn_type_id id);
 const trn_type *trn__type_decimal(trn_arena *arena, int precision, int scale);
 const trn_type *trn__type_array(trn_arena *arena, const trn_type *element, bool contains_null);
 const trn_type *trn__type_map(trn_arena *arena, const trn_type *key, const trn_type *value, bool value_contains_null);
+const trn_type *trn__type_other(trn_arena *arena, const char *format, size_t size); /* copies the format */
 const trn_type *trn__type_struct(trn_arena *arena, const trn_field *fields, size_t count); /* copies the fields */
 const trn_type *trn__type_copy(trn_arena *arena, const trn_type *type); /* deep; NULL: no memory */
 bool trn__type_equal(const trn_type *a, const trn_type *b);          /* nested names and nullability count */
@@ -147,7 +149,10 @@ struct trn_rel {
     struct { double lower, upper; bool with_replacement; int64_t seed; } sample;
     struct { uint32_t partitions; bool shuffle, by_range; const trn_sort_flags *flags; } repartition;
     struct { const char *name; const void *payload; size_t size; } extension;
-    struct { void *original; } opaque;
+    struct { /* input columns by their places; the plan's arena owns a ref of `original`, whose backend alone can run it */
+      trn_source *original;
+      const char *label; /* what it does: equal texts for equal nodes */
+    } opaque;
     struct { /* partition i's files: directory/i/data, or directory/i/name=value/... (values percent-encoded) */
       const char *format, *directory; /* "parquet" "csv" "json"; a local directory, absolute */
       const trn_kv *options;          /* by the engine's names */

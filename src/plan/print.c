@@ -49,6 +49,7 @@ void trn__type_print(trn_strbuf *out, const trn_type *type) {
     }
     trn__strbuf_putc(out, '>');
     break;
+  case TRN_TYPE_OTHER: trn__strbuf_printf(out, "arrow(%s)", type->format); break;
   default: trn__strbuf_puts(out, names[type->id]);
   }
 }
@@ -340,6 +341,7 @@ static void head_print(trn_strbuf *out, const trn_rel *rel) {
                        rel->u.sample.with_replacement ? " with replacement" : "", rel->u.sample.seed);
     break;
   case TRN_REL_REPARTITION: trn__strbuf_printf(out, " %u", rel->u.repartition.partitions); break;
+  case TRN_REL_OPAQUE: trn__strbuf_printf(out, " %.200s", rel->u.opaque.label ? rel->u.opaque.label : ""); break;
   case TRN_REL_EXTENSION: trn__strbuf_printf(out, " %s", rel->u.extension.name ? rel->u.extension.name : ""); break;
   case TRN_REL_WRITE: trn__strbuf_printf(out, " %s %s", rel->u.write.format, rel->u.write.directory); break;
   default: break;

@@ -70,6 +70,13 @@ const trn_type *trn__type_map(trn_arena *arena, const trn_type *key, const trn_t
   return type_nested(arena, TRN_TYPE_MAP, fields, 2);
 }
 
+const trn_type *trn__type_other(trn_arena *arena, const char *format, size_t size) {
+  trn_type *type = TRN_NEW(arena, trn_type);
+  if (!type || !(type->format = trn__arena_str(arena, format, size))) return NULL;
+  type->id = TRN_TYPE_OTHER;
+  return type;
+}
+
 const trn_type *trn__type_struct(trn_arena *arena, const trn_field *fields, size_t count) {
   return type_nested(arena, TRN_TYPE_STRUCT, fields, count);
 }
@@ -80,6 +87,7 @@ static bool is_same(const trn_type *a, const trn_type *b, bool exact) {
   if (a == b) return true;
   if (a->id != b->id || a->precision != b->precision || a->scale != b->scale || a->field_count != b->field_count)
     return false;
+  if (a->id == TRN_TYPE_OTHER && strcmp(a->format, b->format)) return false;
   if (exact && (a->variant != b->variant || a->length != b->length)) return false;
   for (uint32_t i = 0; i < a->field_count; i++) {
     const trn_field *f = &a->fields[i], *g = &b->fields[i];

@@ -28,6 +28,7 @@ static const char *format_of(const trn_type *type, const char *timezone, char *b
       [TRN_TYPE_MAP] = "+m",
       [TRN_TYPE_STRUCT] = "+s",
   };
+  if (type->id == TRN_TYPE_OTHER) return type->format;
   if (type->id == TRN_TYPE_DECIMAL) {
     snprintf(buffer, size, "d:%d,%d", type->precision, type->scale);
     return buffer;

@@ -70,6 +70,65 @@ pub struct EngineIpc {
 pub type ArrayDone = unsafe extern "C" fn(*mut c_void, *mut FFI_ArrowArray, *mut EngineError);
 pub type IpcDone = unsafe extern "C" fn(*mut c_void, *mut EngineIpc, *mut EngineError);
 
+/// What a resolver gives: a source or a view's plan, both borrowed; the schema is taken.
+#[repr(C)]
+pub struct TableFound {
+    pub source: Handle,
+    pub plan: Handle,
+    pub schema: FFI_ArrowSchema,
+}
+
+pub type TableResolver =
+    unsafe extern "C" fn(*mut c_void, *const *const c_char, usize, *mut TableFound) -> i32;
+
+#[repr(C)]
+pub struct StatementInput {
+    pub struct_size: usize,
+    pub sql: *const c_char,
+    pub size: usize,
+    pub resolve: Option<TableResolver>,
+    pub user: *mut c_void,
+    pub parameter_schema: *const FFI_ArrowSchema,
+    pub parameters: *const FFI_ArrowArray,
+    pub parameter_row: i64,
+}
+
+#[repr(C)]
+pub struct StatementOut {
+    pub kind: i32,
+    pub flags: u32,
+    pub plan: Handle,
+    pub schema: FFI_ArrowSchema,
+    pub parameters: FFI_ArrowSchema,
+    pub name: *const *const c_char,
+    pub name_count: usize,
+    pub to: *const *const c_char,
+    pub to_count: usize,
+    pub columns: *const *const c_char,
+    pub column_count: usize,
+    pub text: *const c_char,
+    pub format: *const c_char,
+    pub location: *const c_char,
+    pub options: *const Kv,
+    pub option_count: usize,
+    pub owner: *mut c_void,
+    pub release: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+#[repr(C)]
+pub struct LiftedOut {
+    pub data: *const c_void,
+    pub size: usize,
+    pub sources: *const Handle,
+    pub numbers: *const u32,
+    pub source_count: usize,
+    pub originals: *const Handle,
+    pub original_count: usize,
+    pub next_column: u32,
+    pub owner: *mut c_void,
+    pub release: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
 /// The opaque handles, as C sees them.
 pub type Handle = *mut c_void;
 
@@ -118,6 +177,22 @@ pub struct Engine {
     pub execution_cancel: unsafe extern "C" fn(Handle),
     pub execution_metrics: unsafe extern "C" fn(Handle, Out<EngineBytes>, Out<EngineError>) -> i32,
     pub execution_release: unsafe extern "C" fn(Handle),
+    pub statement:
+        unsafe extern "C" fn(Handle, *const StatementInput, Out<StatementOut>, Out<EngineError>) -> i32,
+    pub lift: unsafe extern "C" fn(Handle, Out<LiftedOut>, Out<EngineError>) -> i32,
+    pub lower: unsafe extern "C" fn(
+        Handle,
+        *const c_void,
+        usize,
+        *const Handle,
+        usize,
+        *const Handle,
+        usize,
+        Out<Handle>,
+        Out<EngineError>,
+    ) -> i32,
+    pub original_ref: unsafe extern "C" fn(Handle) -> Handle,
+    pub original_release: unsafe extern "C" fn(Handle),
 }
 
 // The table is constant: its pointers are to constants and functions.
@@ -252,7 +327,11 @@ const _: () = {
     assert!(size_of::<EngineBytes>() == 32);
     assert!(size_of::<EngineIpc>() == 48);
     assert!(offset_of!(EngineIpc, rows) == 24);
-    assert!(size_of::<Engine>() == 216);
+    assert!(size_of::<Engine>() == 256);
+    assert!(size_of::<StatementInput>() == 64);
+    assert!(size_of::<StatementOut>() == 264);
+    assert!(size_of::<LiftedOut>() == 80);
+    assert!(size_of::<TableFound>() == 88);
     assert!(offset_of!(Engine, source_files) == 56);
     assert!(offset_of!(Engine, plan_lower) == 96);
     assert!(offset_of!(Engine, execute) == 152);

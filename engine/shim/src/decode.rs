@@ -5,6 +5,7 @@ use crate::features::arrow::array::{
 };
 use crate::features::arrow::buffer::OffsetBuffer;
 use crate::features::arrow::compute::{cast, concat};
+use crate::features::arrow::ffi::FFI_ArrowSchema;
 use crate::features::arrow::datatypes::{DataType, Field, Fields, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use crate::features::datafusion::common::ScalarValue;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub mod type_id {
     pub const ARRAY: u8 = 18;
     pub const MAP: u8 = 19;
     pub const STRUCT: u8 = 20;
+    /// Any other type of Arrow's without fields, by its format in the C interface.
+    pub const OTHER: u8 = 21;
 }
 
 pub struct Reader<'a> {
@@ -196,6 +199,12 @@ impl<'a> Reader<'a> {
                 DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
             }
             type_id::STRUCT => DataType::Struct(Fields::from(fields)),
+            type_id::OTHER => {
+                let format = self.str()?;
+                let schema = FFI_ArrowSchema::try_new(format, vec![], None)
+                    .map_err(|_| self.invalid("a type's format with a NUL"))?;
+                DataType::try_from(&schema).map_err(|_| self.invalid(format!("a type of format {format}")))?
+            }
             other => return Err(self.invalid(format!("unknown type {other}"))),
         })
     }

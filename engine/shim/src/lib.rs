@@ -13,21 +13,29 @@ mod fused;
 mod ipc;
 mod lift;
 mod lift_expr;
+mod lift_type;
 mod lower_expr;
 mod lower_group;
 mod lower_rel;
 mod machine;
+mod named;
+mod opaque;
 mod output;
 mod physical;
 mod range;
 mod runtime;
 mod sample;
 mod source;
+mod sql;
+mod statement;
+mod text;
 mod write;
 
 pub(crate) use trunnion_features as features;
 
-use crate::abi::{ArrayDone, Engine, EngineBytes, EngineError, EngineOptions, Handle, IpcDone, Kv};
+use crate::abi::{
+    ArrayDone, Engine, EngineBytes, EngineError, EngineOptions, Handle, IpcDone, Kv, LiftedOut, StatementInput, StatementOut,
+};
 use crate::error::{Failure, Fallible, guard, guard_deep, guard_void};
 use crate::execute::Execution;
 use crate::features::arrow::datatypes::Schema;
@@ -45,6 +53,12 @@ static ALLOCATOR: features::mimalloc::MiMalloc = features::mimalloc::MiMalloc;
 
 struct Plan {
     plan: Arc<LogicalPlan>,
+    runtime: Arc<Runtime>,
+}
+
+/// What an OPAQUE refers to, as C holds it.
+struct Kept {
+    original: opaque::Original,
     runtime: Arc<Runtime>,
 }
 
@@ -172,6 +186,28 @@ unsafe extern "C" fn source_release(handle: Handle) {
     guard_void(|| drop(unsafe { take::<Source>(handle) }));
 }
 
+unsafe fn lowered(
+    session: Handle,
+    bytes: *const c_void,
+    size: usize,
+    sources: &[Handle],
+    originals: &[Handle],
+    out: *mut Handle,
+) -> Fallible<()> {
+    let session: &Session = unsafe { borrow(session) }?;
+    let bytes = unsafe { slice(bytes as *const u8, size, "plan") }?;
+    let mut shared = vec![];
+    for source in sources {
+        shared.push(unsafe { share::<Source>(*source) }?);
+    }
+    let mut kept = vec![];
+    for original in originals {
+        kept.push(unsafe { borrow::<Kept>(*original) }?.original.clone());
+    }
+    let relation = Machine::new(session, &shared, &kept, bytes).run()?;
+    give_plan(out, relation.plan, session)
+}
+
 unsafe extern "C" fn plan_lower(
     session: Handle,
     bytes: *const c_void,
@@ -182,14 +218,27 @@ unsafe extern "C" fn plan_lower(
     error: *mut EngineError,
 ) -> i32 {
     guard_deep(error, || {
-        let session: &Session = unsafe { borrow(session) }?;
-        let bytes = unsafe { slice(bytes as *const u8, size, "plan") }?;
-        let mut shared = vec![];
-        for source in unsafe { slice(sources, source_count, "sources") }? {
-            shared.push(unsafe { share::<Source>(*source) }?);
-        }
-        let relation = Machine::new(session, &shared, bytes).run()?;
-        give_plan(out, relation.plan, session)
+        let sources = unsafe { slice(sources, source_count, "sources") }?;
+        unsafe { lowered(session, bytes, size, sources, &[], out) }
+    })
+}
+
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C" fn lower(
+    session: Handle,
+    bytes: *const c_void,
+    size: usize,
+    sources: *const Handle,
+    source_count: usize,
+    originals: *const Handle,
+    original_count: usize,
+    out: *mut Handle,
+    error: *mut EngineError,
+) -> i32 {
+    guard_deep(error, || {
+        let sources = unsafe { slice(sources, source_count, "sources") }?;
+        let originals = unsafe { slice(originals, original_count, "originals") }?;
+        unsafe { lowered(session, bytes, size, sources, originals, out) }
     })
 }
 
@@ -200,29 +249,64 @@ unsafe extern "C" fn plan_lift(
     source_count: *mut usize,
     error: *mut EngineError,
 ) -> i32 {
-    struct Owned {
-        bytes: Vec<u8>,
-        handles: Vec<Handle>,
-        _sources: Vec<Arc<Source>>,
-    }
-    unsafe extern "C" fn release(owner: *mut c_void) {
-        drop(unsafe { Box::from_raw(owner as *mut Owned) });
-    }
     guard_deep(error, || {
         let plan: &Plan = unsafe { borrow(plan) }?;
         if out.is_null() || sources.is_null() || source_count.is_null() {
             return Err(Failure::invalid("no place for the result"));
         }
-        let lifted = lift::lift(&plan.plan)?;
-        let handles = lifted.sources.iter().map(|source| Arc::as_ptr(source) as Handle).collect();
-        let owned = Box::new(Owned { bytes: lifted.bytes, handles, _sources: lifted.sources });
+        let lifted = text::lifted_out(lift::lift(&plan.plan)?, &plan.runtime);
         unsafe {
-            sources.write(owned.handles.as_ptr());
-            source_count.write(owned.handles.len());
+            sources.write(lifted.sources);
+            source_count.write(lifted.source_count);
         }
-        let (data, size) = (owned.bytes.as_ptr() as *const c_void, owned.bytes.len());
-        let owner = Box::into_raw(owned) as *mut c_void;
-        give_bytes(out, EngineBytes { data, size, owner, release: Some(release) })
+        let (data, size) = (lifted.data, lifted.size);
+        give_bytes(out, EngineBytes { data, size, owner: lifted.owner, release: lifted.release })
+    })
+}
+
+unsafe extern "C" fn lift_all(plan: Handle, out: *mut LiftedOut, error: *mut EngineError) -> i32 {
+    guard_deep(error, || {
+        let plan: &Plan = unsafe { borrow(plan) }?;
+        if out.is_null() {
+            return Err(Failure::invalid("no place for the result"));
+        }
+        let lifted = lift::lift(&plan.plan)?;
+        unsafe { out.write(text::lifted_out(lifted, &plan.runtime)) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn original_ref(handle: Handle) -> Handle {
+    if !handle.is_null() {
+        unsafe { Arc::increment_strong_count(handle as *const Kept) };
+    }
+    handle
+}
+
+unsafe extern "C" fn original_release(handle: Handle) {
+    guard_void(|| {
+        if let Some(kept) = unsafe { take::<Kept>(handle) } {
+            let runtime = Arc::clone(&kept.runtime);
+            runtime.drop_there(kept);
+        }
+    });
+}
+
+unsafe extern "C" fn statement_plan(
+    session: Handle,
+    input: *const StatementInput,
+    out: *mut StatementOut,
+    error: *mut EngineError,
+) -> i32 {
+    guard_deep(error, || {
+        let session: &Session = unsafe { borrow(session) }?;
+        let input = unsafe { input.as_ref() }.ok_or_else(|| Failure::invalid("no statement"))?;
+        if out.is_null() || input.struct_size < size_of::<StatementInput>() {
+            return Err(Failure::invalid("no place for the result"));
+        }
+        let statement = unsafe { text::statement(session, input) }?;
+        unsafe { out.write(text::statement_out(statement, &session.runtime)?) };
+        Ok(())
     })
 }
 
@@ -395,6 +479,11 @@ static ENGINE: Engine = Engine {
     execution_cancel,
     execution_metrics,
     execution_release,
+    statement: statement_plan,
+    lift: lift_all,
+    lower,
+    original_ref,
+    original_release,
 };
 
 /// The library's only export.

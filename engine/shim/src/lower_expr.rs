@@ -52,6 +52,15 @@ fn binary_operator(name: &str) -> Option<Operator> {
         "bit_and" => Operator::BitwiseAnd,
         "bit_or" => Operator::BitwiseOr,
         "bit_xor" => Operator::BitwiseXor,
+        "||" => Operator::StringConcat,
+        "~" => Operator::RegexMatch,
+        "~*" => Operator::RegexIMatch,
+        "!~" => Operator::RegexNotMatch,
+        "!~*" => Operator::RegexNotIMatch,
+        "<<" => Operator::BitwiseShiftLeft,
+        ">>" => Operator::BitwiseShiftRight,
+        "@>" => Operator::AtArrow,
+        "<@" => Operator::ArrowAt,
         _ => return None,
     })
 }
@@ -221,7 +230,7 @@ impl Machine<'_> {
         let arity = || self.reader.invalid(format!("operator {name} with {count} operands"));
         match name {
             "get_field" if count == 2 => return Ok(self.function(self.engine_scalar("get_field")?, exprs)),
-            "like" | "ilike" => {
+            "like" | "ilike" | "similar_to" => {
                 let escape = match (count, exprs.get(2).and_then(literal_of)) {
                     (2, _) => None,
                     (3, Some(ScalarValue::Utf8(Some(text)))) if text.chars().count() == 1 => text.chars().next(),
@@ -230,13 +239,18 @@ impl Machine<'_> {
                 exprs.truncate(2);
                 let (Some(pattern), Some(value)) = (exprs.pop(), exprs.pop()) else { return Err(arity()) };
                 let like = Like::new(false, Box::new(value), Box::new(pattern), escape, name == "ilike");
-                return Ok(Expr::Like(like));
+                return Ok(if name == "similar_to" { Expr::SimilarTo(like) } else { Expr::Like(like) });
             }
             _ => {}
         }
         if let Some(operator) = binary_operator(name) {
             let (2, Some(right), Some(left)) = (count, exprs.pop(), exprs.pop()) else { return Err(arity()) };
             return Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right))));
+        }
+        if name.starts_with('$') {
+            return Err(Failure::invalid(format!("parameter {name} has no value"))
+                .condition("UNBOUND_SQL_PARAMETER")
+                .param("name", name.as_bytes()));
         }
         let (1, Some(operand)) = (count, exprs.pop()) else {
             return match unary(name, Expr::Literal(ScalarValue::Null, None)) {

@@ -1,5 +1,5 @@
 //! Lowering of relations.
-use crate::decode::engine_type;
+use crate::decode::{engine_type, needs_cast};
 use crate::error::{Failure, Fallible};
 use crate::features::arrow::array::{ArrayRef, Int8Array, RecordBatch};
 use crate::features::arrow::datatypes::{DataType, Field, FieldRef, Schema};
@@ -34,7 +34,7 @@ pub fn aliased(expr: Expr, id: u32) -> Expr {
 }
 
 /// Casts when the type differs.
-pub fn typed(expr: Expr, is: &DataType, wanted: &DataType) -> Expr {
+pub fn as_type(expr: Expr, is: &DataType, wanted: &DataType) -> Expr {
     match is == wanted {
         true => expr,
         false => Expr::Cast(Cast::new(Box::new(expr), wanted.clone())),
@@ -64,7 +64,9 @@ pub fn join_type(code: u8) -> Option<JoinType> {
 impl Machine<'_> {
     pub fn relation(&mut self, code: u8) -> Fallible<()> {
         match code {
-            op::SCAN => self.scan(),
+            op::SCAN => self.scan(false),
+            op::SCAN_TYPED => self.scan(true),
+            op::OPAQUE => self.opaque(),
             op::VALUES => self.values(),
             op::RANGE => self.range(),
             op::PROJECT => self.project(),
@@ -111,9 +113,13 @@ impl Machine<'_> {
         }
     }
 
-    fn scan(&mut self) -> Fallible<()> {
+    /// `typed`: with a label, and with the type of each column.
+    fn scan(&mut self, typed: bool) -> Fallible<()> {
         let index = self.reader.u32()? as usize;
         let source = self.sources.get(index).ok_or_else(|| self.reader.invalid(format!("no source {index}")))?;
+        if typed {
+            self.reader.str()?;
+        }
         let count = self.reader.count(8)?;
         let schema = source.provider.schema();
         let mut wanted: Vec<usize> = Vec::with_capacity(count); // each source column once
@@ -128,7 +134,11 @@ impl Machine<'_> {
                 wanted.push(column);
                 wanted.len() - 1
             });
-            outputs.push((place, id));
+            let declared = match typed {
+                true => Some((self.reader.data_type()?, self.reader.flag()?).0),
+                false => None,
+            };
+            outputs.push((place, id, declared));
         }
         let name = format!("s{}", self.scans);
         self.scans += 1;
@@ -137,11 +147,15 @@ impl Machine<'_> {
             .build()?;
         let mut columns = Columns::default();
         let mut exprs = Vec::with_capacity(count);
-        for (place, id) in outputs {
+        for (place, id, declared) in outputs {
             let (qualifier, field) = scan.projected_schema.qualified_field(place);
-            let data_type = engine_type(field.data_type());
+            let data_type = match declared {
+                Some(declared) if needs_cast(field.data_type(), &declared) => declared,
+                Some(_) => field.data_type().clone(),
+                None => engine_type(field.data_type()),
+            };
             let expr = Expr::Column(Column::new(qualifier.cloned(), field.name()));
-            exprs.push(aliased(typed(expr, field.data_type(), &data_type), id));
+            exprs.push(aliased(as_type(expr, field.data_type(), &data_type), id));
             columns.add(id, Arc::new(renamed(field, id).as_ref().clone().with_data_type(data_type)))?;
         }
         let plan = projection(Arc::new(LogicalPlan::TableScan(scan)), exprs, &columns)?;
@@ -184,7 +198,7 @@ impl Machine<'_> {
                     Expr::Literal(ScalarValue::Null, _) => {
                         Expr::Literal(ScalarValue::try_new_null(field.data_type())?, None)
                     }
-                    _ => typed(expr, &is, field.data_type()),
+                    _ => as_type(expr, &is, field.data_type()),
                 });
             }
             values.push(row);
@@ -477,7 +491,7 @@ fn renaming(input: &Relation, from: &[u32], columns: &Columns) -> Fallible<Logic
     let mut own = Columns::default();
     for (id, source) in columns.order.iter().zip(from) {
         let (is, wanted) = (input.columns.get(*source)?, &columns.fields[id]);
-        exprs.push(aliased(typed(column_expr(*source), is.data_type(), wanted.data_type()), *id));
+        exprs.push(aliased(as_type(column_expr(*source), is.data_type(), wanted.data_type()), *id));
         own.add(*id, Arc::new(wanted.as_ref().clone().with_nullable(is.is_nullable())))?;
     }
     projection(Arc::clone(&input.plan), exprs, &own)

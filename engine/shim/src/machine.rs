@@ -6,6 +6,7 @@ use crate::features::arrow::datatypes::{DataType, FieldRef};
 use crate::features::datafusion::common::{Column, ExprSchema};
 use crate::features::datafusion::error::{DataFusionError, Result};
 use crate::features::datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use crate::opaque::Original;
 use crate::runtime::Session;
 use crate::source::Source;
 use std::collections::HashMap;
@@ -29,6 +30,9 @@ pub mod op {
     pub const WINDOW: u8 = 8;
     pub const LAMBDA: u8 = 9;
     pub const LAMBDA_VARIABLE: u8 = 10;
+    /// Lifted only: a column of an enclosing relation, a subquery.
+    pub const OUTER: u8 = 11;
+    pub const SUBQUERY: u8 = 12;
     pub const SCAN: u8 = 32;
     pub const VALUES: u8 = 33;
     pub const RANGE: u8 = 34;
@@ -47,6 +51,8 @@ pub mod op {
     pub const REPARTITION: u8 = 47;
     pub const EXTENSION: u8 = 48;
     pub const WRITE: u8 = 49;
+    pub const SCAN_TYPED: u8 = 50;
+    pub const OPAQUE: u8 = 51;
     pub const SHARE: u8 = 64;
     pub const SHARED: u8 = 65;
 }
@@ -149,6 +155,7 @@ pub enum Item {
 pub struct Machine<'a> {
     pub session: &'a Session,
     pub sources: &'a [Arc<Source>],
+    pub originals: &'a [Original],
     pub reader: Reader<'a>,
     pub stack: Vec<Item>,
     pub shared: HashMap<u32, Relation>,
@@ -182,9 +189,14 @@ pub fn merge_columns(mut into: Vec<u32>, mut from: Vec<u32>) -> Vec<u32> {
 }
 
 impl<'a> Machine<'a> {
-    pub fn new(session: &'a Session, sources: &'a [Arc<Source>], bytes: &'a [u8]) -> Self {
-        let reader = Reader::new(bytes);
-        Self { session, sources, reader, stack: vec![], shared: HashMap::new(), scans: 0, known: Columns::default() }
+    pub fn new(
+        session: &'a Session,
+        sources: &'a [Arc<Source>],
+        originals: &'a [Original],
+        bytes: &'a [u8],
+    ) -> Self {
+        let (reader, known) = (Reader::new(bytes), Columns::default());
+        Self { session, sources, originals, reader, stack: vec![], shared: HashMap::new(), scans: 0, known }
     }
 
     pub fn run(mut self) -> Fallible<Relation> {
@@ -199,7 +211,7 @@ impl<'a> Machine<'a> {
             let code = self.reader.u8()?;
             match code {
                 op::LITERAL..=op::LAMBDA_VARIABLE => self.expression(code)?,
-                op::SCAN..=op::WRITE => self.relation(code)?,
+                op::SCAN..=op::OPAQUE => self.relation(code)?,
                 op::SHARE => {
                     let slot = self.reader.u32()?;
                     let relation = self.pop_relation()?;

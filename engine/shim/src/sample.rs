@@ -56,6 +56,12 @@ impl Sample {
         let rule = Rule { lower: lower.to_bits(), upper: upper.to_bits(), with_replacement, seed };
         Ok(Self { input, rule })
     }
+
+    /// Lower and upper bound, with replacement, seed.
+    pub fn rule(&self) -> (f64, f64, bool, i64) {
+        let rule = &self.rule;
+        (f64::from_bits(rule.lower), f64::from_bits(rule.upper), rule.with_replacement, rule.seed)
+    }
 }
 
 impl UserDefinedLogicalNodeCore for Sample {

@@ -22,6 +22,7 @@ use crate::runtime::{Session, slice, text};
 use std::ffi::c_char;
 use std::sync::Arc;
 
+#[derive(Debug)]
 pub struct Source {
     pub provider: Arc<dyn TableProvider>,
     pub schema: SchemaRef,

@@ -40,4 +40,4 @@ ORDER BY
     n_name,
     s_name,
     p_partkey
-LIMIT 100
+LIMIT 100;

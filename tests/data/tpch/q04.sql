@@ -17,4 +17,4 @@ WHERE
 GROUP BY
     o_orderpriority
 ORDER BY
-    o_orderpriority
+    o_orderpriority;

@@ -21,4 +21,4 @@ WHERE
 GROUP BY
     n_name
 ORDER BY
-    revenue DESC
+    revenue DESC;

@@ -7,4 +7,4 @@ WHERE
     AND l_shipdate < CAST('1995-01-01' AS date)
     AND l_discount BETWEEN 0.05
     AND 0.07
-    AND l_quantity < 24
+    AND l_quantity < 24;

@@ -35,4 +35,4 @@ FROM (
 GROUP BY
     o_year
 ORDER BY
-    o_year
+    o_year;

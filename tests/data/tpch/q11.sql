@@ -24,4 +24,4 @@ HAVING
             AND s_nationkey = n_nationkey
             AND n_name = 'GERMANY')
 ORDER BY
-    value DESC
+    value DESC;

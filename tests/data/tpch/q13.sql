@@ -16,4 +16,4 @@ GROUP BY
     c_count
 ORDER BY
     custdist DESC,
-    c_count DESC
+    c_count DESC;

@@ -11,4 +11,4 @@ FROM
 WHERE
     l_partkey = p_partkey
     AND l_shipdate >= date '1995-09-01'
-    AND l_shipdate < CAST('1995-10-01' AS date)
+    AND l_shipdate < CAST('1995-10-01' AS date);

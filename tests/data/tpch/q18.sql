@@ -30,4 +30,4 @@ GROUP BY
 ORDER BY
     o_totalprice DESC,
     o_orderdate
-LIMIT 100
+LIMIT 100;

@@ -35,4 +35,4 @@ GROUP BY
 ORDER BY
     numwait DESC,
     s_name
-LIMIT 100
+LIMIT 100;

@@ -1,0 +1,43 @@
+/* What the files of the embedded backend share. */
+#ifndef TRN_BACKEND_EMBEDDED_H
+#define TRN_BACKEND_EMBEDDED_H
+#include "engine/engine.h"
+#include <trunnion/backend.h>
+
+typedef struct trn_embedded {
+  const trn_engine *engine;
+  trn_engine_runtime *runtime;
+} trn_embedded;
+
+/* An idle session is only this: the engine's sessions are cheap handles over a shared base, made for each request. */
+typedef struct trn_embedded_session {
+  trn_embedded *backend;
+  trn_session *session; /* borrowed: it owns us */
+} trn_embedded_session;
+
+/* A table, or what an opaque relation stands for: one of the two is set. */
+struct trn_source {
+  atomic_uint refs;
+  const trn_engine *engine;
+  trn_engine_source *source;
+  trn_engine_original *original;
+};
+
+/* Takes references of its own. NULL: no memory. */
+trn_source *trn__embedded_source_create(const trn_engine *engine, trn_engine_source *source,
+                                        trn_engine_original *original);
+trn_source *trn__embedded_source_ref(void *self, trn_source *source);
+void trn__embedded_source_release(void *source);
+
+/* Gives an engine session of its own to the caller (release): sessions are cheap handles over a shared base. */
+trn_status trn__embedded_engine_session(trn_embedded_session *session, trn_engine_session **out, trn_error **error);
+/* Decorrelates, lowers; gives the engine's plan. */
+trn_status trn__embedded_lower(trn_embedded *backend, trn_engine_session *session, const trn_plan *plan,
+                               trn_engine_plan **out, trn_error **error);
+
+/* Slots of the backend. */
+trn_status trn__embedded_decode(void *self, void *state, const trn_plan_input *input, trn_plan **out, trn_error **error);
+trn_status trn__embedded_decode_statement(void *self, void *state, const trn_plan_input *input, trn_statement *out,
+                                          trn_error **error);
+
+#endif
