@@ -47,6 +47,8 @@
 #define TRN_REGISTRY_ENTRIES_MAX 10000u      /* things of one kind in a registry */
 #define TRN_REGISTRY_NAME_MAX 1024u          /* length of a registered name */
 #define TRN_DECODE_WAIT_MS (300u * 1000)     /* for the answer of a decoder that answers later */
+#define TRN_EXTENSION_DEPTH_MAX 64u          /* messages of somebody's own inside each other: each is parsed anew */
+#define TRN_EXTENSION_OPTIONS_MAX 1000u      /* options of an encoded query */
 #define TRN_CLIENT_MESSAGE_BYTES_MAX (128u << 20)      /* a response message, unless the channel says otherwise */
 #define TRN_CLIENT_RETRY_BYTES_MAX (256u << 10)        /* sent messages that a call keeps for a retry; likewise */
 #define TRN_CLIENT_RETRY_BACKOFF_MS 100u
@@ -70,5 +72,9 @@
 #define TRN_IPC_READ_NODES_MAX (1u << 17)        /* fields and buffers in Arrow data from outside */
 #define TRN_POLICY_TEXT_BYTES_MAX (64u << 10) /* of a row filter or mask */
 #define TRN_POLICY_TEXT_DEPTH_MAX 1200u       /* nesting inside one, in steps of its parser: about 150 parentheses */
+#define TRN_DECISION_WAIT_MS (30u * 1000)     /* for an embedder's answer about a policy */
+#define TRN_LIVE_PASSES_MAX 100u              /* over a plan, to find which columns are needed; then all are */
+#define TRN_POLICY_FILES_MAX 100000u          /* files looked at to compare a directory with rules, or for its version */
+#define TRN_POLICY_FOLDERS_DEPTH_MAX 64u      /* nesting of directories, likewise */
 
 #endif

@@ -7,6 +7,7 @@
 #include <trunnion/decoder.h>
 #include <trunnion/plugin.h>
 #include <trunnion/registry.h>
+#include <trunnion/translator.h>
 
 typedef enum registry_kind {
   REGISTRY_FRONTEND = 0,
@@ -60,6 +61,14 @@ const registry_entry *trn__registry_find(const trn_registry *registry, registry_
 trn_status trn__registry_unknown(const trn_registry *registry, registry_kind kind, const char *name, trn_status status,
                                  trn_error **error);
 const char *trn__registry_name_at(const trn_registry *registry, registry_kind kind, size_t index);
+/* translator.c */
+typedef struct registry_translator {
+  trn_translator_ops ops;
+  void *self;
+} registry_translator;
+/* INVALID_ARGUMENT lists the known types. */
+trn_status trn__registry_translator(const trn_registry *registry, const char *url, const registry_translator **out,
+                                    trn_error **error);
 /* builtin.c */
 trn_status trn__registry_add_builtin(trn_registry *registry);
 

@@ -75,12 +75,14 @@ static trn_status run_set(spark_rpc *rpc, spark_execution *execution, const spar
   spark_table table = {.arena = rpc->arena, .fields = fields, .column_count = 2};
   set_rows rows = {&table, TRN_OK};
   if (!statement->set_count) {
-    trn_status status = trn_session_each(rpc->session->session, add_each_setting, &rows);
+    trn_status status = trn_session_client_each(rpc->session->session, add_each_setting, &rows);
     if (status || rows.status) return trn__no_memory(error);
   }
   for (size_t i = 0; i < statement->set_count; i++) {
     const trn_kv *entry = &statement->set[i];
-    trn_status status = entry->value ? spark__config_set(rpc->session, entry->key, entry->value, NULL, error) : TRN_OK;
+    trn_status status =
+        entry->value ? spark__config_set(rpc->session, entry->key, entry->value, NULL, error)
+                     : trn_session_client_check(rpc->session->session, entry->key, NULL, TRN_SETTING_GET, error);
     if (status) return status;
     if (entry->value ? add_setting(&table, entry->key, entry->value) : show_setting(rpc, &table, entry->key))
       return trn__no_memory(error);
@@ -111,7 +113,10 @@ static trn_status run_reset(spark_rpc *rpc, spark_execution *execution, const sp
   if (!statement->set_count) status = trn_session_each(rpc->session->session, collect_key, &reset);
   if (reset.failed) status = trn__no_memory(error);
   for (size_t i = 0; i < reset.keys.count; i++) {
-    if (!status) status = trn_session_set(rpc->session->session, reset.keys.items[i], NULL);
+    /* What the client may not change stays. */
+    const char *key = reset.keys.items[i];
+    bool may_set = trn_session_client_check(rpc->session->session, key, NULL, TRN_SETTING_SET, NULL) == TRN_OK;
+    if (!status && may_set) status = trn_session_set(rpc->session->session, key, NULL);
     free(reset.keys.items[i]);
   }
   trn__vec_finish(&reset.keys);
@@ -253,6 +258,12 @@ trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark_
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_REMOVE_CACHED_REMOTE_RELATION_COMMAND:
     return spark__checkpoint_drop(rpc, execution, command->remove_cached_remote_relation_command, error);
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_GET_RESOURCES_COMMAND: return get_resources(execution, error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_EXTENSION: {
+    trn_plan *plan = NULL;
+    trn_status status = spark__plan_command(rpc, command->extension, &plan, error);
+    if (status) return status;
+    return plan ? spark__execution_run(execution, plan, error) : finish(execution);
+  }
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_ML_COMMAND:
     /* Every client says this when it exits; there is no cache. */
     if (command->ml_command->command_case == SPARK__CONNECT__ML_COMMAND__COMMAND_CLEAN_CACHE) return finish(execution);

@@ -111,6 +111,7 @@ static trn_status plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
   translator->is_cancelled = is_unwanted;
   translator->cancel_user = rpc;
   translator->observes = observes;
+  translator->registry = rpc->service->registry;
   if (!status) status = spark__translate_relation(translator, relation, out, error);
   if (status) rpc->phase = phase_of_failure(sql);
   if (status) translator->state = NULL; /* gone with the arena */
@@ -121,6 +122,19 @@ trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
                                 trn_error **error) {
   spark_translator translator;
   return plan_relation(rpc, relation, out, false, &translator, error);
+}
+
+trn_status spark__plan_command(spark_rpc *rpc, const Google__Protobuf__Any *message, trn_plan **out,
+                               trn_error **error) {
+  spark_translator translator;
+  *out = NULL;
+  rpc->phase = SPARK_PHASE_ANALYSIS;
+  trn_status status = spark__translator_init(&translator, rpc->session->session, rpc->session->catalog, error);
+  if (status) return status;
+  translator.is_cancelled = is_unwanted;
+  translator.cancel_user = rpc;
+  translator.registry = rpc->service->registry;
+  return spark__translate_command(&translator, message, out, error);
 }
 
 /* The view as it is now, under its name. */

@@ -305,6 +305,7 @@ static trn_status service_create(const trn_spark_options *options, trn_backend *
   pthread_mutex_init(&service->mutex, NULL);
   pthread_cond_init(&service->quiet, NULL);
   service->backend = trn_backend_ref(backend);
+  service->registry = options->registry;
   service->session_idle_ms = options->session_idle_ms ? options->session_idle_ms : TRN_SESSION_IDLE_MS;
   service->detached_ms = options->detached_ms ? options->detached_ms : TRN_DETACHED_MS;
   service->stream_ms = options->stream_ms ? options->stream_ms : SERVICE_STREAM_MS;

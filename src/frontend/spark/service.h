@@ -87,6 +87,7 @@ void spark__json_string(trn_strbuf *out, const char *text);
 
 struct spark_service {
   atomic_uint refs;
+  const trn_registry *registry; /* borrowed; NULL: none */
   trn_backend *backend;
   trn_pool *pool;    /* decodes, translates, plans: ExecutePlan, AnalyzePlan */
   trn_pool *control; /* everything else, and the clock: never behind a plan that takes long */
@@ -460,6 +461,9 @@ trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark_
 /* Relation -> plan with the session's settings and views. Sets rpc->phase and rpc->sql for errors. */
 trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
                                 trn_error **error);
+/* What a command of somebody's own answers with; NULL: nothing. */
+trn_status spark__plan_command(spark_rpc *rpc, const Google__Protobuf__Any *message, trn_plan **out,
+                               trn_error **error);
 /* Plans the relation, then makes the views that it reads part of it, as they are now: a DataFrame's view does not change
  * when those do. The result is in rpc->arena. */
 trn_status spark__freeze_views(spark_rpc *rpc, Spark__Connect__Relation **relation, trn_error **error);

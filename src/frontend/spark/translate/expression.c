@@ -442,6 +442,8 @@ static trn_status dispatch(spark_translator *t, const expression *e, spark_value
   case SPARK__CONNECT__EXPRESSION__EXPR_TYPE_COMMON_INLINE_USER_DEFINED_FUNCTION:
     return spark__unimplemented(t, position, error, "A user-defined function (%s)",
                                 e->common_inline_user_defined_function->function_name);
+  case SPARK__CONNECT__EXPRESSION__EXPR_TYPE_EXTENSION:
+    return spark__expression_extension(t, e->extension, position, out, error);
   default: {
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field(&spark__connect__expression__descriptor, (unsigned)e->expr_type_case);

@@ -55,15 +55,13 @@ static trn_status root_fields(spark_translator *t, const spark_scope *scope, con
   return TRN_OK;
 }
 
-trn_status spark__translate_relation(spark_translator *t, const Spark__Connect__Relation *relation, trn_plan **out,
-                                     trn_error **error) {
-  spark_relation result;
+trn_status spark__relation_plan(spark_translator *t, const spark_relation *relation, trn_plan **out,
+                                trn_error **error) {
   const trn_rel *root = NULL;
   const trn_field *fields = NULL;
   *out = NULL;
-  trn_status status = spark__relation(t, relation, &result, error);
-  if (status == TRN_OK) status = spark__materialize(t, &result, &root, error);
-  if (status == TRN_OK) status = root_fields(t, result.scope, root, &fields, error);
+  trn_status status = spark__materialize(t, relation, &root, error);
+  if (status == TRN_OK) status = root_fields(t, relation->scope, root, &fields, error);
   trn_arena *arena = t->arena;
   t->arena = NULL;
   if (status != TRN_OK) {
@@ -72,6 +70,17 @@ trn_status spark__translate_relation(spark_translator *t, const Spark__Connect__
   }
   status = trn__plan_create(arena, root, fields, t->next_column, t->timezone, t->sql, out);
   return status == TRN_OK ? TRN_OK : trn_error_set(error, status, NULL, "The plan could not be made.");
+}
+
+trn_status spark__translate_relation(spark_translator *t, const Spark__Connect__Relation *relation, trn_plan **out,
+                                     trn_error **error) {
+  spark_relation result;
+  *out = NULL;
+  trn_status status = spark__relation(t, relation, &result, error);
+  if (status == TRN_OK) return spark__relation_plan(t, &result, out, error);
+  trn__arena_unref(t->arena);
+  t->arena = NULL;
+  return status;
 }
 
 const char *spark__used_view(const spark_translator *t, size_t index) {
@@ -649,6 +658,7 @@ static trn_status dispatch(spark_translator *t, const Spark__Connect__Relation *
   case SPARK__CONNECT__RELATION__REL_TYPE_DROP:
   case SPARK__CONNECT__RELATION__REL_TYPE_DEDUPLICATE:
   case SPARK__CONNECT__RELATION__REL_TYPE_TO_SCHEMA: return spark__relation_columns(t, r, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_EXTENSION: return spark__relation_extension(t, r, out, error);
   default: return spark__relation_more(t, r, out, error);
   }
 }

@@ -125,6 +125,7 @@ typedef struct spark_state {
   uint32_t steps;     /* nodes entered so far: an operand of BETWEEN is translated twice, nested ones 2^n times */
   unsigned view_depth;
   const struct spark_view_frame *view;   /* the innermost view that is being translated; NULL: none */
+  const char *view_catalog, *view_database; /* where names in a view of a catalog are looked up; NULL: the session's */
   bool reads_files;                      /* some relation so far was of files */
   bool has_generators;                   /* some call was one: where they may not stand is checked */
   bool foreign_positions;                /* positions refer to another text than t->sql: drop them */
@@ -326,6 +327,23 @@ trn_status spark__relation_set(spark_translator *t, const Spark__Connect__SetOpe
                                trn_error **error);
 trn_status spark__relation_read(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
                                 trn_error **error);
+/* Files of a table. */
+typedef struct spark_source_spec {
+  const char *format;
+  const char **paths;
+  size_t path_count;
+  bool listed; /* these files are all, and have all columns: no directories are looked at */
+  const spark_qualifier *qualifier;
+  const trn_type *schema;
+  const char *label;
+  trn_scan_info info; /* of a table */
+} spark_source_spec;
+/* `options`: only these are read of it. */
+trn_status spark__read_source(spark_translator *t, const Spark__Connect__Read__DataSource *options,
+                              const spark_source_spec *spec, spark_relation *out, trn_error **error);
+/* A view stands alone: nothing of the query around it is visible inside. */
+trn_status spark__translate_view(spark_translator *t, const char *name, const Spark__Connect__Relation *relation,
+                                 spark_relation *out, trn_error **error);
 trn_status spark__relation_local(spark_translator *t, const Spark__Connect__LocalRelation *local, spark_relation *out,
                                  trn_error **error);
 trn_status spark__relation_values(spark_translator *t, const Spark__Connect__TrnValues *values, spark_relation *out,

@@ -37,6 +37,8 @@ typedef struct spark_translator {
   bool observes;
   struct spark_observed *observed;
   size_t observed_count;
+  const struct trn_registry *registry; /* of translators and decoders for extensions; NULL: none */
+  unsigned extension_depth;
 } spark_translator;
 
 /* An expression with what Spark's analyzer knows about it besides the resolved node. */
@@ -136,6 +138,9 @@ void spark__type_simple(trn_strbuf *out, const trn_type *type); /* "decimal(10,2
  * backend decorrelates). The translator's arena is taken (also on failure). Runs on a worker with a big stack. */
 trn_status spark__translate_relation(spark_translator *t, const Spark__Connect__Relation *relation, trn_plan **out,
                                      trn_error **error);
+/* extension.c: the plan whose rows a command of somebody's own answers with; NULL: it has none. Takes the arena as above. */
+trn_status spark__translate_command(spark_translator *t, const Google__Protobuf__Any *message, trn_plan **out,
+                                    trn_error **error);
 /* Prepares `t`: arena, settings from the session. */
 trn_status spark__translator_init(spark_translator *t, trn_session *session, spark_catalog *catalog, trn_error **error);
 /* The views that the translation used, until its plan is freed; NULL: no more. */
