@@ -134,6 +134,7 @@ bool trn__h2_key_is_binary(const char *key, size_t size) {
 bool trn__h2_key_is_sendable(const char *key) {
   static const char *const ours[] = {"content-type",      "te",      "connection",       "keep-alive",
                                      "transfer-encoding", "upgrade", "proxy-connection", "content-length"};
+  if (strcmp(key, "grpc-retry-pushback-ms") == 0) return true;
   if (!*key || strncmp(key, "grpc-", 5) == 0) return false;
   for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
     if (strcmp(key, ours[i]) == 0) return false;

@@ -164,6 +164,7 @@ static void write_out(h2_conn *conn) {
   bool is_over = result == IO_DONE && !nghttp2_session_want_write(conn->session) &&
                  (conn->is_kicked || !nghttp2_session_want_read(conn->session));
   if (result == IO_LOST || is_over) {
+    if (is_over && conn->channel && !conn->is_ready) conn->problem = "the peer does not speak HTTP/2";
     trn__h2_conn_close(conn);
   } else {
     wait_for(conn, UV_READABLE | (conn->wants_write ? UV_WRITABLE : 0));

@@ -409,7 +409,6 @@ struct h2_loop {
   uv_timer_t accept_timer;
   bool is_initialized, has_thread;
   pthread_t thread; /* to join; the starter's */
-  pthread_t self;   /* the thread's own note of who it is */
   h2_stage stage;
   TAILQ_HEAD(, h2_conn) conns;
   TAILQ_HEAD(, h2_conn) dirty;
@@ -423,6 +422,7 @@ struct h2_loop {
   uint8_t *read_buffer;
 
   pthread_mutex_t mutex; /* all below */
+  pthread_t self;        /* the thread's own note of who it is */
   bool is_finished;
   h2_stream *mail_first, **mail_end;
   h2_handoff *handoffs;
@@ -481,7 +481,6 @@ void trn__h2_loop_mail(h2_loop *loop, h2_stream *stream);
 /* thread: any. Runs `task` on the loop at `task->at_ns`, sooner when the loop ends. */
 void trn__h2_loop_post(h2_loop *loop, h2_task *task);
 void trn__h2_loop_tick_at_most(h2_loop *loop, unsigned ms);
-bool trn__h2_loop_is_own(const h2_loop *loop); /* the calling thread is the loop's */
 /* Every uv callback calls it last: delivers mail and writes until there is nothing left to do. */
 void trn__h2_loop_settle(h2_loop *loop);
 bool trn__h2_loop_deadline_add(h2_loop *loop, h2_stream *stream);

@@ -8,7 +8,8 @@
 
 /* ---- mail from other threads ---- */
 
-bool trn__h2_loop_is_own(const h2_loop *loop) {
+/* locks: mutex held */
+static bool is_own_thread(const h2_loop *loop) {
   return pthread_equal(loop->self, pthread_self());
 }
 
@@ -21,7 +22,7 @@ void trn__h2_loop_mail(h2_loop *loop, h2_stream *stream) {
   loop->mail_end = &stream->mail_next;
   /* Under the mutex: the loop closes `async` only when no stream is left that could post. On the loop's own thread
    * settle looks at the list before it returns. */
-  if (was_empty && !trn__h2_loop_is_own(loop)) uv_async_send(&loop->async);
+  if (was_empty && !is_own_thread(loop)) uv_async_send(&loop->async);
   pthread_mutex_unlock(&loop->mutex);
 }
 
@@ -436,7 +437,9 @@ trn_status trn__h2_loop_init(h2_loop *loop, h2_base *base, trn_server *server, b
 
 static void *run(void *argument) {
   h2_loop *loop = argument;
+  pthread_mutex_lock(&loop->mutex);
   loop->self = pthread_self();
+  pthread_mutex_unlock(&loop->mutex);
   uv_run(&loop->uv, UV_RUN_DEFAULT);
   h2_base *base = loop->base;
   pthread_mutex_lock(&base->mutex);
