@@ -92,12 +92,13 @@ TRN_API trn_status trn_next_catalog(trn_layer_session *session, const char *name
 
 /** A catalog that asks before it goes on to `inner` (a reference is taken), and tells afterwards. */
 typedef enum trn_catalog_action {
-  TRN_CATALOG_READ = 1, /**< get_table, open_table, list_partitions */
+  TRN_CATALOG_READ = 1, /**< open_table */
   TRN_CATALOG_LIST,     /**< list_databases, list_tables, list_functions: `allow` is asked for each entry, which is left out */
   TRN_CATALOG_CREATE,   /**< create_database, create_table; begin_write with CREATE */
   TRN_CATALOG_WRITE,    /**< begin_write, truncate_table, add_partitions, drop_partitions */
   TRN_CATALOG_ALTER,    /**< alter_*, rename_table (both names) */
-  TRN_CATALOG_DROP
+  TRN_CATALOG_DROP,
+  TRN_CATALOG_DESCRIBE /**< get_table, list_partitions: what whoever reads, writes or drops must know */
 } trn_catalog_action;
 typedef struct trn_catalog_access {
   size_t struct_size;
@@ -134,17 +135,19 @@ TRN_API trn_status trn_operation_watch(trn_operation *inner, const trn_watch_hoo
 
 /** An operation that begins later: when `trn_deferred_start` (or `trn_deferred_fail`) says so, perhaps on another thread.
  *  Until then its state is PENDING, its stream is there (with the plan's schema) and a pull waits. `start` runs once, on a
- *  worker thread of the library, and gives what really runs; it is not called after a cancel. */
+ *  worker thread of the library, and gives what really runs. After a cancel `cancelled` is called instead: exactly one of
+ *  both, unless trn_deferred_fail was called or the handle dropped before. */
 typedef struct trn_deferred trn_deferred;
 typedef struct trn_deferred_ops {
   size_t struct_size;
   trn_status (*start)(void *user, trn_operation **out, trn_error **error);
-  void (*cancelled)(void *user); /**< before `start`: nobody wants it any more; once. Optional */
+  void (*cancelled)(void *user); /**< instead of `start`: nobody wants it any more; any thread, must not block. Optional */
   void (*destroy)(void *user);
 } trn_deferred_ops;
-/** Takes `user` on success. `request`: its id and plan. Gives the operation, and the handle that starts it (a reference). */
-TRN_API trn_status trn_deferred_create(const trn_deferred_ops *ops, void *user, const trn_execute_request *request,
-                                       trn_deferred **handle, trn_operation **out);
+/** Takes `user` on success. `request`: its id and plan. Gives the operation, and the handle that starts it (a reference).
+ *  The layer stays alive as long as either. */
+TRN_API trn_status trn_deferred_create(trn_layer *layer, const trn_deferred_ops *ops, void *user,
+                                       const trn_execute_request *request, trn_deferred **handle, trn_operation **out);
 TRN_API void trn_deferred_start(trn_deferred *handle); /**< idempotent; does not block */
 TRN_API void trn_deferred_fail(trn_deferred *handle, trn_status status, trn_error *error); /**< `error` is borrowed */
 TRN_API void trn_deferred_unref(trn_deferred *handle);

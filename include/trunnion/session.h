@@ -43,6 +43,22 @@ TRN_API trn_status trn_session_set(trn_session *session, const char *key, const 
 TRN_API trn_status trn_session_each(trn_session *session, void (*each)(void *user, const char *key, const char *value),
                                     void *user);
 
+/* What clients ask for goes through the guards that layers set; the functions above are for the server's own code. */
+typedef enum trn_setting_use { TRN_SETTING_GET = 0, TRN_SETTING_SET, TRN_SETTING_LIST } trn_setting_use;
+/** May a client do that with the key? `value`: what it sets (NULL: unsets). OK, or PERMISSION_DENIED. Any thread. */
+typedef trn_status (*trn_setting_guard)(void *user, trn_session *session, const char *key, const char *value,
+                                        trn_setting_use use, trn_error **error);
+/** For open_session of backends and layers: every guard must agree. `user` outlives the session. RESOURCE_EXHAUSTED. */
+TRN_API trn_status trn_session_guard_settings(trn_session *session, trn_setting_guard guard, void *user);
+TRN_API trn_status trn_session_client_check(trn_session *session, const char *key, const char *value,
+                                            trn_setting_use use, trn_error **error);
+/** Gives `*out` (trn_free; NULL: unset). */
+TRN_API trn_status trn_session_client_get(trn_session *session, const char *key, char **out, trn_error **error);
+TRN_API trn_status trn_session_client_set(trn_session *session, const char *key, const char *value, trn_error **error);
+/** As trn_session_each, without what the client may not list. */
+TRN_API trn_status trn_session_client_each(trn_session *session,
+                                           void (*each)(void *user, const char *key, const char *value), void *user);
+
 #ifdef __cplusplus
 }
 #endif

@@ -16,6 +16,7 @@ struct trn_session {
   bool is_authenticated;
   pthread_mutex_t mu;
   trn_map *settings; /* to text on the heap; guarded by mu */
+  trn_vec guards; /* setting_guard; only grows while the session is opened */
   char *catalog, *database; /* where names are looked up; NULL: the default; guarded by mu */
 };
 
@@ -25,7 +26,14 @@ static char *text_copy(const char *text) {
   return copy ? memcpy(copy, text, size) : NULL;
 }
 
+typedef struct setting_guard {
+  trn_setting_guard guard;
+  void *user;
+} setting_guard;
+
 static void session_free(trn_session *session) {
+  for (size_t i = 0; i < session->guards.count; i++) free(session->guards.items[i]);
+  trn__vec_finish(&session->guards);
   for (size_t i = 0; i < session->group_count; i++) free(session->groups[i]);
   free(session->groups);
   trn__map_destroy(session->settings, free);
@@ -206,4 +214,56 @@ trn_status trn_session_each(trn_session *session, void (*each)(void *user, const
   }
   trn__strbuf_finish(&texts);
   return status;
+}
+
+/* ---- settings, as clients see them ---- */
+
+trn_status trn_session_guard_settings(trn_session *session, trn_setting_guard guard, void *user) {
+  setting_guard *item = malloc(sizeof *item);
+  if (!item) return TRN_RESOURCE_EXHAUSTED;
+  *item = (setting_guard){guard, user};
+  if (trn__vec_push(&session->guards, item)) return TRN_OK;
+  free(item);
+  return TRN_RESOURCE_EXHAUSTED;
+}
+
+trn_status trn_session_client_check(trn_session *session, const char *key, const char *value, trn_setting_use use,
+                                    trn_error **error) {
+  trn_status status = TRN_OK;
+  for (size_t i = 0; i < session->guards.count && status == TRN_OK; i++) {
+    const setting_guard *item = session->guards.items[i];
+    status = item->guard(item->user, session, key, value, use, error);
+  }
+  return status;
+}
+
+trn_status trn_session_client_get(trn_session *session, const char *key, char **out, trn_error **error) {
+  *out = NULL;
+  trn_status status = trn_session_client_check(session, key, NULL, TRN_SETTING_GET, error);
+  if (status == TRN_OK) *out = trn_session_get(session, key);
+  return status;
+}
+
+trn_status trn_session_client_set(trn_session *session, const char *key, const char *value, trn_error **error) {
+  trn_status status = trn_session_client_check(session, key, value, TRN_SETTING_SET, error);
+  if (status) return status;
+  status = trn_session_set(session, key, value);
+  return status ? trn_error_set(error, status, NULL, "too many settings, or memory is out") : TRN_OK;
+}
+
+typedef struct guarded_each {
+  trn_session *session;
+  void (*each)(void *user, const char *key, const char *value);
+  void *user;
+} guarded_each;
+
+static void each_guarded(void *user, const char *key, const char *value) {
+  guarded_each *g = user;
+  if (trn_session_client_check(g->session, key, NULL, TRN_SETTING_LIST, NULL) == TRN_OK) g->each(g->user, key, value);
+}
+
+trn_status trn_session_client_each(trn_session *session, void (*each)(void *user, const char *key, const char *value),
+                                   void *user) {
+  guarded_each g = {session, each, user};
+  return trn_session_each(session, each_guarded, &g);
 }

@@ -36,11 +36,22 @@ static trn_status root_of(const Spark__Connect__Plan *plan, const Spark__Connect
   }
 }
 
+/* A plan whose names and types are shown, not run: policies are asked all the same. */
+static trn_status plan_to_show(spark_rpc *rpc, const Spark__Connect__Relation *root, trn_plan **out,
+                               trn_error **error) {
+  trn_status status = spark__plan_relation(rpc, root, out, error);
+  if (status == TRN_OK) status = trn_backend_check(rpc->session->session, *out, error);
+  if (status == TRN_OK) return TRN_OK;
+  trn_plan_unref(*out);
+  *out = NULL;
+  return status;
+}
+
 static trn_status translate(spark_rpc *rpc, const Spark__Connect__Plan *plan, trn_plan **out, trn_error **error) {
   const Spark__Connect__Relation *root;
   *out = NULL;
   trn_status status = root_of(plan, &root, error);
-  return status ? status : spark__plan_relation(rpc, root, out, error);
+  return status ? status : plan_to_show(rpc, root, out, error);
 }
 
 static trn_status catalog_fields(spark_rpc *rpc, const Spark__Connect__Catalog *catalog, const trn_field **fields,
@@ -72,7 +83,7 @@ static trn_status fields_of(spark_rpc *rpc, const Spark__Connect__Plan *from, tr
     *count = 1;
     return TRN_OK;
   }
-  status = spark__plan_relation(rpc, root, plan, error);
+  status = plan_to_show(rpc, root, plan, error);
   if (status) return status;
   *fields = (*plan)->fields;
   *count = (*plan)->field_count;
@@ -168,7 +179,7 @@ trn_status spark__explain(spark_rpc *rpc, const Spark__Connect__Relation *relati
                           trn_error **error) {
   trn_plan *plan = NULL;
   bool extended = strcmp(mode, "extended") == 0;
-  trn_status status = spark__plan_relation(rpc, relation, &plan, error);
+  trn_status status = plan_to_show(rpc, relation, &plan, error);
   if (!status && extended) {
     trn__strbuf_puts(out, "== Parsed Logical Plan ==\n");
     put_relation_tree(out, &relation->base, 0);

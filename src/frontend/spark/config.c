@@ -141,6 +141,8 @@ trn_status spark__config_set(spark_session *session, const char *key, const char
   if (strcmp(key, "spark.sql.session.timeZone") == 0 && !is_zone(value))
     return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_CONF_VALUE.TIME_ZONE", "confValue", value, "confName",
                         key, NULL, NULL);
+  status = trn_session_client_check(session->session, key, value, TRN_SETTING_SET, error);
+  if (status) return status;
   status = trn_session_set(session->session, key, value);
   if (status) return trn_error_set(error, status, NULL, "The setting \"%s\" cannot be kept", key);
   return TRN_OK;
@@ -148,7 +150,7 @@ trn_status spark__config_set(spark_session *session, const char *key, const char
 
 trn_status spark__config_unset(spark_session *session, const char *key, trn_error **error) {
   trn_status status = check_settable(key, error);
-  if (!status) status = trn_session_set(session->session, key, NULL);
+  if (!status) status = trn_session_client_set(session->session, key, NULL, error);
   return status;
 }
 
@@ -215,6 +217,8 @@ static trn_status run_set(config_reply *reply, const Spark__Connect__ConfigReque
 static trn_status run_get(config_reply *reply, char *const *keys, size_t count, bool optional, trn_error **error) {
   for (size_t i = 0; i < count; i++) {
     char *value;
+    trn_status allowed = trn_session_client_check(reply->rpc->session->session, keys[i], NULL, TRN_SETTING_GET, error);
+    if (allowed) return allowed;
     if (!spark__config_get(reply->rpc->session, keys[i], &value) && !optional)
       return quoted_error(error, TRN_NOT_FOUND, "SQL_CONF_NOT_FOUND", "sqlConf", keys[i]);
     trn_status status = add_pair(reply, keys[i], value);
@@ -229,7 +233,9 @@ static trn_status run_get_with_default(config_reply *reply, const Spark__Connect
                                        trn_error **error) {
   for (size_t i = 0; i < get->n_pairs; i++) {
     const Spark__Connect__KeyValue *pair = get->pairs[i];
-    char *value = trn_session_get(reply->rpc->session->session, pair->key);
+    char *value = NULL;
+    trn_status allowed = trn_session_client_get(reply->rpc->session->session, pair->key, &value, error);
+    if (allowed) return allowed;
     /* As in Spark the caller's default wins over ours; except here: call sites would only make plans larger. */
     if (!value && strcmp(pair->key, "spark.python.sql.dataFrameDebugging.enabled") == 0) value = strdup("false");
     trn_status status = add_pair(reply, pair->key, value ? value : pair->_value_case ? pair->value : NULL);
@@ -250,7 +256,7 @@ static trn_status run_get_all(config_reply *reply, const Spark__Connect__ConfigR
                               trn_error **error) {
   reply->prefix = get->_prefix_case ? get->prefix : "";
   reply->prefix_size = strlen(reply->prefix);
-  trn_status status = trn_session_each(reply->rpc->session->session, add_set_pair, reply);
+  trn_status status = trn_session_client_each(reply->rpc->session->session, add_set_pair, reply);
   if (!status) status = reply->status;
   return status ? trn__no_memory(error) : TRN_OK;
 }

@@ -253,6 +253,7 @@ static trn_status translate(request *r, trn_directory_write *write, trn_plan **p
   const char *const *partitions = NULL;
   memset(&translator, 0, sizeof translator);
   r->spec.directory = write->staging;
+  r->spec.target = r->target;
   r->spec.partition_by = r->write->partitioning_columns;
   r->spec.partition_count = r->write->n_partitioning_columns;
   spark_session *session = r->rpc->session;
@@ -280,6 +281,7 @@ trn_status spark__write_run(spark_rpc *rpc, spark_execution *execution,
   if (!status)
     status = trn__directory_write_create(r.target, r.ending, operation->n_partitioning_columns, write_mode(&r), &write, error);
   if (!status) status = translate(&r, write, &plan);
+  if (!status) status = trn_backend_check(rpc->session->session, plan, error); /* before anything is looked at */
   if (!status) status = check_mode(&r, &skip);
   if (!status && !skip) {
     rpc->phase = SPARK_PHASE_EXECUTION;

@@ -1,6 +1,7 @@
 /* Where rows come from: files, rows of the request, views and tables by name. */
 #include "core/query.h"
 #include "frontend/spark/translate/scope.h"
+#include "frontend/spark/translate/table.h"
 #include "frontend/spark/translate/write.h"
 #include <glob.h>
 #include <stdio.h>
@@ -188,6 +189,7 @@ typedef struct file_read {
   const char *schema_text;
   const trn_type *schema; /* given, or NULL */
   spark_partitions partitions; /* columns behind those of the files */
+  const spark_source_spec *table; /* or NULL */
 } file_read;
 
 static trn_status open_files(spark_translator *t, const file_read *read, const trn_type *schema, const char *schema_key,
@@ -351,7 +353,7 @@ static trn_status read_files(spark_translator *t, file_read *read, const spark_q
   const trn_field *fields = NULL;
   trn_field *shown = NULL;
   uint32_t count = 0, *order = NULL;
-  trn_status status = find_partitions(t, read, error);
+  trn_status status = read->table && read->table->listed ? TRN_OK : find_partitions(t, read, error);
   if (status == TRN_OK)
     status = open_files(t, read, read->schema, read->schema_text, &source, &fields, &count, error);
   bool text = strcmp(read->format, "csv") == 0 && !read->schema && !read->options.infer_schema;
@@ -362,6 +364,7 @@ static trn_status read_files(spark_translator *t, file_read *read, const spark_q
   if (!label) return trn__no_memory(error);
   trn_scan_info info;
   status = files_info(t, read, &info, error);
+  if (read->table && read->table->listed) info = read->table->info;
   if (status == TRN_OK) status = scan(t, source, shown, order, count, label, &info, qualifier, out, error);
   return status == TRN_OK ? partition_values(t, read, out, error) : status;
 }
@@ -445,6 +448,18 @@ static trn_status data_source(spark_translator *t, const Spark__Connect__Read__D
 }
 
 /* ---- names ---- */
+trn_status spark__read_source(spark_translator *t, const Spark__Connect__Read__DataSource *options,
+                              const spark_source_spec *spec, spark_relation *out, trn_error **error) {
+  file_read read = {.paths = spec->paths, .path_count = spec->path_count, .schema = spec->schema, .table = spec};
+  trn_strbuf key = {0}; /* of the source, in the session's cache: by its types */
+  trn_status status = file_format(t, spec->format, &read.format, error);
+  if (!status) status = read_options_of(t, options, read.format, spec->paths[0], &read.options, error);
+  spark__type_sql(&key, spec->schema);
+  read.schema_text = spark__finish_text(t, &key);
+  if (!status && !read.schema_text) status = trn__no_memory(error);
+  return status ? status : read_files(t, &read, spec->qualifier, out, error);
+}
+
 static trn_status not_found(spark_translator *t, char *const *parts, size_t count, trn_position position,
                             trn_error **error) {
   const char *name = spark__quote_parts(t, parts, count);
@@ -453,8 +468,7 @@ static trn_status not_found(spark_translator *t, char *const *parts, size_t coun
                       "searchPath", "[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]", NULL);
 }
 
-/* A view stands alone: nothing of the query around it is visible inside. */
-static trn_status translate_view(spark_translator *t, const char *name, const Spark__Connect__Relation *relation,
+trn_status spark__translate_view(spark_translator *t, const char *name, const Spark__Connect__Relation *relation,
                                  spark_relation *out, trn_error **error) {
   spark_state *state = spark__state(t), before = *state;
   const spark_view_frame frame = {name, before.view};
@@ -500,7 +514,7 @@ static trn_status view_by_name(spark_translator *t, const char *name, spark_rela
   *shared = (spark_shared){.name = trn__arena_strdup(t->arena, name)};
   if (!shared->name) return trn__no_memory(error);
   const spark_plan_id *mark = state->last_plan;
-  status = translate_view(t, shared->name, relation, &shared->relation, error);
+  status = spark__translate_view(t, shared->name, relation, &shared->relation, error);
   spark__plan_id_forget(t, mark);
   if (status != TRN_OK) return status;
   shared->next = state->views;
@@ -540,7 +554,8 @@ static trn_status named_table(spark_translator *t, const Spark__Connect__Read__N
     status = reference_by_name(t, parts[0], out, &found, error);
     if (status != TRN_OK || found) return status;
   }
-  if (count == 1 || (count == 2 && strcasecmp(parts[0], "global_temp") == 0)) {
+  bool in_catalog = spark__state(t)->view_database != NULL; /* a view of a catalog sees no temporary ones */
+  if ((count == 1 && !in_catalog) || (count == 2 && strcasecmp(parts[0], "global_temp") == 0)) {
     const char *key = count == 1 ? parts[0] : trn__arena_printf(t->arena, "global_temp.%s", parts[1]);
     if (!key) return trn__no_memory(error);
     status = view_by_name(t, key, out, &found, error);
@@ -548,6 +563,8 @@ static trn_status named_table(spark_translator *t, const Spark__Connect__Read__N
       status = spark__alias_relation(t, out, (const char *const *)parts, 2, error);
     if (status != TRN_OK || found) return status;
   }
+  status = spark__relation_table(t, parts, count, out, &found, error);
+  if (status != TRN_OK || found) return status;
   file_read read = {.paths = TRN_NEW_N(t->arena, const char *, 1), .path_count = 1};
   if (!read.paths) return trn__no_memory(error);
   if (count != 2 || file_format(t, parts[0], &read.format, NULL) != TRN_OK)

@@ -377,6 +377,15 @@ static trn_status root(writing *w, const trn_rel *input, const trn_rel **out) {
   rel->u.write.names = names;
   rel->u.write.partition_by = w->places;
   rel->u.write.partition_count = (uint32_t)w->spec->partition_count;
+  const trn_scan_info info = {.struct_size = sizeof info,
+                              .kind = TRN_SCAN_FILES,
+                              .format = w->spec->format,
+                              .paths = &w->spec->target,
+                              .path_count = 1};
+  trn_status status = w->spec->target ? trn_scan_label_create(&info, &rel->u.write.info) : TRN_OK;
+  if (status == TRN_OK) status = trn__label_hold(arena, rel->u.write.info);
+  trn_scan_label_unref(rel->u.write.info); /* the arena's stays */
+  if (status) return trn__no_memory(w->error);
   *out = rel;
   return rel->u.write.format && rel->u.write.directory ? TRN_OK : trn__no_memory(w->error);
 }

@@ -10,6 +10,7 @@
 typedef struct spark_write_spec {
   const char *format, *shown_format; /* "parquet", "Parquet" */
   const char *directory;             /* where the engine writes */
+  const char *target;                /* the path that the client named, absolute: what policies see */
   char *const *partition_by;         /* names as the client wrote them */
   size_t partition_count;
   const trn_kv *options; /* the engine's */
