@@ -11,7 +11,8 @@ MAY_INCLUDE = {
     "core": ["arrow"], "arrow": ["core", "plan"], "plan": ["core", "arrow"], "optimize": ["core", "plan"], "catalog": ["core", "plan"],
     "engine": ["core", "plan", "arrow"], "backend": ["core", "plan", "arrow", "engine", "optimize"],
     "layer": ["core", "plan"], "scheduler": ["core", "plan"], "functions": [],
-    "transport/h2": [], "transport/auth": [], "transport/inproc": ["core"], "transport/client": ["core", "transport/inproc"], "frontend/spark": ["core", "plan", "arrow"], "udf": ["core"],
+    "transport/h2": [], "transport/auth": [], "transport/inproc": ["core"], "transport/client": ["core", "transport/inproc"], "frontend/spark": ["core", "plan", "arrow"],
+    "frontend/flight": ["core", "frontend/spark"], "frontend/flightsql": ["core", "plan", "arrow", "frontend/flight", "frontend/spark"], "udf": ["core"],
 }
 
 

@@ -4,8 +4,9 @@
 #include <unistd.h>
 
 #include "frontend/flight/flight.h"
+#include "frontend/spark/plan_sql.h"
 
-enum { SERVICE_CONTROL_THREADS = 2, SERVICE_WORKERS_MIN = 8, SERVICE_SWEEP_MS = 1000 };
+enum { SERVICE_CONTROL_THREADS = 2, SERVICE_WORKERS_MIN = 8, SERVICE_SWEEP_MS = 1000, SERVICE_ERROR_BYTES_MAX = 4096 };
 
 typedef Arrow__Flight__Protocol__FlightDescriptor descriptor_message;
 
@@ -101,14 +102,25 @@ trn_status flight__rpc_reply(flight_rpc *rpc, const ProtobufCMessage *message, t
 }
 
 void flight__rpc_fail(flight_rpc *rpc, trn_status status, const trn_error *error) {
-  const char *message = trn_error_message(error);
+  trn_strbuf text = {0};
   trn_metadata trailing[2];
   size_t count = 0;
   const char *condition = trn_error_condition(error), *sqlstate = trn_error_sqlstate(error);
   if (condition) trailing[count++] = (trn_metadata){"trunnion-condition", condition, strlen(condition)};
   if (sqlstate) trailing[count++] = (trn_metadata){"trunnion-sqlstate", sqlstate, strlen(sqlstate)};
-  if (!*message) message = status == TRN_CANCELLED ? "The call was cancelled" : condition ? condition : "Out of memory";
-  trn_call_finish(rpc->call, status, message, NULL, 0, trailing, count);
+  if (condition) spark__error_text(&text, error);
+  const char *message = text.data && !text.failed ? text.data : trn_error_message(error);
+  size_t size = strnlen(message, SERVICE_ERROR_BYTES_MAX);
+  /* It goes into a header: bounded, and UTF-8 whatever it quotes. */
+  while (size && size == SERVICE_ERROR_BYTES_MAX && (message[size] & 0xC0) == 0x80) size--;
+  bool is_good = size && flight__utf8_is_valid(message, size);
+  char *cut = is_good ? strndup(message, size) : NULL;
+  const char *fallback = status == TRN_CANCELLED ? "The call was cancelled"
+                         : !error                ? "Out of memory"
+                                                 : trn_status_name(status);
+  trn_call_finish(rpc->call, status, cut ? cut : fallback, NULL, 0, trailing, count);
+  free(cut);
+  trn__strbuf_finish(&text);
 }
 
 /* ---- handlers of descriptors and tickets ---- */

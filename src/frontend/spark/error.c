@@ -2,6 +2,7 @@
  * gives. */
 #include <stdio.h>
 
+#include "frontend/spark/plan_sql.h"
 #include "frontend/spark/service.h"
 #include "grpc_status.pb-c.h"
 
@@ -263,6 +264,12 @@ static void render_message(trn_strbuf *out, trn_status status, const trn_error *
   }
   if (filled.failed) out->failed = true;
   trn__strbuf_finish(&filled);
+}
+
+void spark__error_text(trn_strbuf *out, const trn_error *error) {
+  const char *condition = trn_error_condition(error), *sqlstate = trn_error_sqlstate(error);
+  if (condition && !sqlstate) spark__condition_find(condition, &sqlstate, NULL);
+  render_message(out, trn_error_status(error), error, sqlstate);
 }
 
 /* ---- positions ---- */

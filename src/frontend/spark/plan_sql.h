@@ -1,6 +1,8 @@
-/* Spark's dialect for other frontends: one text in, one resolved plan out. Internal. */
+/* What other frontends take from Spark's: its dialect (one text in, one resolved plan out), and the texts of error
+ * conditions, which the catalogs and kernels use too. Internal. */
 #ifndef TRN_FRONTEND_SPARK_PLAN_SQL_H
 #define TRN_FRONTEND_SPARK_PLAN_SQL_H
+#include "core/core.h"
 #include <trunnion/backend.h>
 
 struct spark_catalog;
@@ -10,5 +12,7 @@ void spark__catalog_destroy(struct spark_catalog *catalog);
  * at). thread: worker with a big stack. INVALID_ARGUMENT: what Spark's parser and analyzer say. */
 trn_status spark__plan_sql(trn_session *session, struct spark_catalog *catalog, const char *text, trn_plan **out,
                            trn_error **error);
+/* Appends "[CONDITION] message SQLSTATE: ..." as a person reads it. */
+void spark__error_text(trn_strbuf *out, const trn_error *error);
 
 #endif
