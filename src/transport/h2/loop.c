@@ -441,6 +441,7 @@ static void *run(void *argument) {
   loop->self = pthread_self();
   pthread_mutex_unlock(&loop->mutex);
   uv_run(&loop->uv, UV_RUN_DEFAULT);
+  OPENSSL_thread_stop(); /* what OpenSSL keeps per thread, also when this library is unloaded later */
   h2_base *base = loop->base;
   pthread_mutex_lock(&base->mutex);
   base->running--;

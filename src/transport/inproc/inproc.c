@@ -352,10 +352,11 @@ static void finish(trn_inproc_call *call) {
       .trailing = call->trailing,
       .trailing_count = call->trailing_count,
   };
-  call->on_finish(call->user, &result);
+  /* The server's side first: when the client has heard of the end, nobody is inside the routes any more. */
   trn_call *server_side = call->call;
   call->call = NULL;
   if (server_side) trn_call_deliver_done(server_side);
+  call->on_finish(call->user, &result);
   trn__inproc_call_unref(call);
 }
 
