@@ -286,6 +286,7 @@ trn_status trn__embedded_lower(trn_embedded *b, trn_engine_session *session, con
   trn_arena *arena = trn__arena_create(0);
   trn_status status = arena ? trn__plan_check_size(plan->root, error) : trn__no_memory(error);
   if (!status) status = trn__decorrelate(arena, plan->root, &next, &root, error);
+  if (!status) status = trn__prune(arena, root, next, &root, error);
   if (!status) status = trn__lower(root, &lowered, error);
   if (!status) {
     sources = calloc(lowered.sources.count + 1, sizeof *sources);

@@ -163,6 +163,8 @@ typedef struct decoded {
   trn_engine_statement raw;
   trn_plan *plan;
   char *catalog_name, *database_name; /* where a view's names are looked up */
+  trn_kv *options;                    /* of the table or COPY: the engine's "format.x" is x for everybody else */
+  struct ArrowSchema inferred;        /* of an external table without columns */
 } decoded;
 
 static void decoded_destroy(decoded *s) {
@@ -171,13 +173,52 @@ static void decoded_destroy(decoded *s) {
   if (s->raw.parameters.release) s->raw.parameters.release(&s->raw.parameters);
   if (s->raw.release) s->raw.release(s->raw.self);
   trn_plan_unref(s->plan);
-  free(s->catalog_name), free(s->database_name);
+  if (s->inferred.release) s->inferred.release(&s->inferred);
+  free(s->catalog_name), free(s->database_name), free(s->options);
   free(s);
 }
 
 static void release_statement(trn_statement *statement) {
   decoded_destroy(statement->owner);
   *statement = (trn_statement){0};
+}
+
+static trn_status options_of(decoded *s, trn_error **error) {
+  const trn_engine_statement *raw = &s->raw;
+  s->options = calloc(raw->option_count + 1, sizeof *s->options);
+  if (!s->options) return trn__no_memory(error);
+  for (size_t i = 0; i < raw->option_count; i++) {
+    s->options[i] = raw->options[i];
+    if (!strncmp(s->options[i].key, "format.", 7)) s->options[i].key += 7;
+  }
+  return TRN_OK;
+}
+
+/* The columns of an external table that were not written down: those that its files have. */
+static trn_status infer(decoded *s, trn_session *session, trn_error **error) {
+  const trn_engine_statement *raw = &s->raw;
+  trn_kv *options = calloc(raw->option_count + raw->column_count + 1, sizeof *options);
+  trn_source *source = NULL;
+  if (!options) return trn__no_memory(error);
+  memcpy(options, s->options, raw->option_count * sizeof *options);
+  for (size_t i = 0; i < raw->column_count; i++)
+    options[raw->option_count + i] = (trn_kv){"partition_column", raw->columns[i]};
+  const trn_source_request request = {.struct_size = sizeof request,
+                                      .format = raw->format,
+                                      .paths = &raw->location,
+                                      .path_count = 1,
+                                      .options = options,
+                                      .option_count = raw->option_count + raw->column_count};
+  trn_status status = trn_backend_open_source(session, &request, &source, &s->inferred, error);
+  if (source) trn_backend_source_unref(trn_session_backend(session), source);
+  free(options);
+  return status;
+}
+
+/* The catalog's word for the one option that all makers of tables have. */
+static void rename_header(decoded *s) {
+  for (size_t i = 0; i < s->raw.option_count; i++)
+    if (!strcmp(s->options[i].key, "has_header")) s->options[i].key = "header";
 }
 
 /* What CREATE TABLE and CREATE VIEW say of the table. */
@@ -189,9 +230,16 @@ static trn_status table_of(decoded *s, trn_session *session, trn_error **error) 
   t->kind = is_view ? TRN_TABLE_VIEW : raw->flags & TRN_ENGINE_EXTERNAL ? TRN_TABLE_EXTERNAL : TRN_TABLE_MANAGED;
   t->schema = raw->schema.release && raw->schema.n_children ? &raw->schema : NULL;
   t->format = raw->format, t->location = raw->location;
-  t->options = raw->options, t->option_count = raw->option_count;
   s->command.table = t;
   if (!is_view) {
+    trn_status status = options_of(s, error);
+    if (!status && !t->schema && t->kind == TRN_TABLE_EXTERNAL && t->location && t->format) {
+      status = infer(s, session, error);
+      t->schema = &s->inferred;
+    }
+    if (status) return status;
+    rename_header(s);
+    t->options = s->options, t->option_count = raw->option_count;
     t->partition_columns = raw->columns, t->partition_column_count = raw->column_count;
     return TRN_OK;
   }
@@ -232,13 +280,15 @@ static trn_status command_of(decoded *s, trn_session *session, trn_error **error
     break;
   case TRN_COMMAND_DELETE:
   case TRN_COMMAND_UPDATE: c->plan = s->plan; break;
-  case TRN_COMMAND_COPY:
+  case TRN_COMMAND_COPY: {
     if (raw->column_count)
       return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "COPY with PARTITIONED BY is not supported yet");
     c->plan = s->plan;
     c->format = raw->format, c->location = raw->location;
-    c->options = raw->options, c->option_count = raw->option_count;
-    break;
+    trn_status status = options_of(s, error);
+    c->options = s->options, c->option_count = raw->option_count;
+    return status;
+  }
   case TRN_COMMAND_SET:
     c->columns = raw->columns, c->column_count = raw->column_count;
     c->comment = raw->text;

@@ -1,6 +1,8 @@
 /* Catalogs, tables and writes as handles: checked, full-size copies of somebody's tables of functions. */
 #include <trunnion/catalog.h>
 
+#include "arrow/arrow_util.h"
+
 #include "core/query.h"
 
 struct trn_catalog {
@@ -346,6 +348,23 @@ static trn_status open_files(trn_session *session, trn_table *table, const trn_t
   return status;
 }
 
+/* A table that has no rows yet: its schema is all there is. */
+static trn_status open_empty(trn_session *session, const trn_table_info *info, trn_source **out,
+                             struct ArrowSchema *schema, trn_error **error) {
+  trn_strbuf bytes = {0};
+  trn_status status = trn__ipc_write_schema(info->schema, &bytes);
+  trn__ipc_eos(&bytes);
+  if (!status && bytes.failed) status = TRN_RESOURCE_EXHAUSTED;
+  if (status) {
+    trn_error_set(error, status, NULL, "the schema of the empty table %s cannot be written", info->name);
+  } else {
+    trn_source_request request = {.struct_size = sizeof request, .format = "ipc", .data = bytes.data, .data_size = bytes.size};
+    status = trn_backend_open_source(session, &request, out, schema, error);
+  }
+  trn__strbuf_finish(&bytes);
+  return status;
+}
+
 trn_status trn_catalog_open_table(trn_catalog *c, trn_session *session, trn_table *table, trn_source **out,
                                   struct ArrowSchema *schema, trn_error **error) {
   const trn_table_info *info = trn_table_get_info(table);
@@ -356,6 +375,7 @@ trn_status trn_catalog_open_table(trn_catalog *c, trn_session *session, trn_tabl
   if (info->kind == TRN_TABLE_VIEW)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s is a view: its query must be planned", info->name);
   bool listed = trn_table_files(table, &files, &count);
+  if (listed && !count && info->schema) return open_empty(session, info, out, schema, error);
   if (listed && count) return open_files(session, table, files, count, out, schema, error);
   if (!listed && info->location && info->format) return open_files(session, table, NULL, 0, out, schema, error);
   return c->ops.open_table(c->self, session, table, out, schema, error);
