@@ -128,6 +128,8 @@ typedef struct trn_watch_hooks {
   /** Changes the text of metrics: takes `text` (trn_free; may be NULL), gives another. Optional. */
   char *(*metrics)(void *user, char *text);
   void (*destroy)(void *user); /**< last; optional */
+  /** A failure on its way to the client: gives the status to tell instead, and its error in `*error`. Optional. */
+  trn_status (*fail)(void *user, trn_status status, trn_error **error);
 } trn_watch_hooks;
 /** Takes `inner` and `user` on success; on failure neither, and no hook is called. Gives `*out` with inner's id. */
 TRN_API trn_status trn_operation_watch(trn_operation *inner, const trn_watch_hooks *hooks, void *user,

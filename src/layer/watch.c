@@ -96,6 +96,9 @@ static trn_status arrived(watched_stream *s, trn_status status, const trn_error 
     if (status == TRN_OK) return TRN_OK;
     trn_operation_cancel(w->inner);
     error = *refusal;
+  } else if (status && w->hooks.fail) {
+    status = w->hooks.fail(w->user, status, refusal);
+    if (*refusal) error = *refusal;
   }
   watch_end(w, status, error);
   return status;
@@ -111,7 +114,7 @@ static void on_array(void *user, trn_status status, const trn_error *error, stru
   trn_status told = arrived(s, status, error, is_item, is_item ? array->length : 0, bytes, &refusal);
   struct ArrowArray none = {0};
   if (is_item && told) trn__array_release(array);
-  done(done_user, told, told && told != status ? refusal : error, is_item && told ? &none : array);
+  done(done_user, told, refusal ? refusal : error, is_item && told ? &none : array);
   trn_error_unref(refusal);
 }
 
@@ -124,7 +127,7 @@ static void on_ipc(void *user, trn_status status, const trn_error *error, trn_ip
   trn_status told = arrived(s, status, error, is_item, is_item ? piece->rows : 0, is_item ? piece->size : 0, &refusal);
   trn_ipc_piece none = {0};
   if (is_item && told) piece->release(piece->owner);
-  done(done_user, told, told && told != status ? refusal : error, is_item && told ? &none : piece);
+  done(done_user, told, refusal ? refusal : error, is_item && told ? &none : piece);
   trn_error_unref(refusal);
 }
 
