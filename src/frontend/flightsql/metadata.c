@@ -195,6 +195,22 @@ static const char *type_name(const char *format, char out[48], int *precision, i
   return "OTHER";
 }
 
+/* The types that results have: no views, dictionaries or run ends, which JDBC does not read. */
+static trn_status plain_schema(const struct ArrowSchema *from, const trn_kv *metadata, size_t count, unsigned depth,
+                               struct ArrowSchema *out) {
+  const struct ArrowSchema *type = from->dictionary ? from->dictionary : from;
+  const char *format = type->format;
+  if (strcmp(format, "vu") == 0) format = "u";
+  if (strcmp(format, "vz") == 0) format = "z";
+  if (strcmp(format, "e") == 0) format = "f";
+  if (depth > TRN_TYPE_DEPTH_MAX) return TRN_RESOURCE_EXHAUSTED;
+  trn_status status =
+      trn__schema_init(out, format, from->name, from->flags, metadata, count, (size_t)type->n_children);
+  for (int64_t i = 0; i < type->n_children && !status; i++)
+    status = plain_schema(type->children[i], NULL, 0, depth + 1, out->children[i]);
+  return status;
+}
+
 /* A column with what JDBC and ADBC read of it. */
 static trn_status column_schema(const tables_walk *walk, const char *table, const struct ArrowSchema *from,
                                 struct ArrowSchema *out) {
@@ -217,8 +233,7 @@ static trn_status column_schema(const tables_walk *walk, const char *table, cons
   }
   text = trn__schema_metadata(from, TRN_COLUMN_COMMENT, &size);
   if (text && (comment = strndup(text, size))) metadata[count++] = (trn_kv){"ARROW:FLIGHT:SQL:REMARKS", comment};
-  trn_status status = trn__schema_init(out, from->format, from->name, from->flags, metadata, count, (size_t)from->n_children);
-  for (int64_t i = 0; i < from->n_children && !status; i++) status = trn__schema_copy(from->children[i], out->children[i]);
+  trn_status status = plain_schema(from, metadata, count, 0, out);
   free(comment);
   return status;
 }
@@ -284,7 +299,11 @@ static trn_status put_tables(void *user, trn_catalog *catalog, const char *catal
     status = TRN_OK;
   }
   if (!status) status = put_temporaries(walk, error);
-  if (!status && walk->status) status = trn__no_memory(error);
+  if (!status && walk->status)
+    status = walk->status == TRN_UNIMPLEMENTED
+                 ? trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "A table of %s has a column of a type without an Arrow form",
+                                 database)
+                 : trn__no_memory(error);
   return status;
 }
 
