@@ -95,7 +95,10 @@ static void format_number(const format *f, fn_i128 value, int scale, line *out) 
         put(out, '#');
       break;
     case ',': put(out, fits && started ? ',' : ' '); break;
-    case '.': put(out, f->fraction ? '.' : ' '); break;
+    case '.': /* a space before the point is a zero that was not shown */
+      if (f->fraction && out->size && out->text[out->size - 1] == ' ') out->text[out->size - 1] = '0';
+      put(out, f->fraction ? '.' : ' ');
+      break;
     case '$': put(out, '$'); break;
     case 'S': put(out, value < 0 ? '-' : '+'); break;
     case 'M': put(out, value < 0 ? '-' : ' '); break;

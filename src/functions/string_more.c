@@ -419,17 +419,31 @@ static trn_status levenshtein(fn_call *call) {
   return TRN_OK;
 }
 
-/* ---- format_number(x, places): groups of three, HALF_EVEN ---- */
-static void append_grouped(fn_builder *out, const char *digits, size_t size) {
+/* ---- format_number(x, places[, least places, least whole digits, group]): HALF_EVEN ---- */
+typedef struct grouping {
+  size_t least_fraction, least_whole, group; /* group 0: none */
+} grouping;
+
+static void append_grouped(fn_builder *out, const char *digits, size_t size, const grouping *how) {
   size_t at = 0, whole = 0;
   if (size && digits[0] == '-') fn__append(out, digits, 1), at = 1;
   while (at + whole < size && digits[at + whole] != '.') whole++;
-  for (size_t i = 0; i < whole; i++) {
-    if (i && (whole - i) % 3 == 0) fn__append(out, ",", 1);
-    fn__append(out, digits + at + i, 1);
+  size_t fraction = size - at - whole; /* with the point */
+  while (fraction > how->least_fraction + 1 && digits[at + whole + fraction - 1] == '0') fraction--;
+  if (fraction == 1) fraction = 0;
+  for (size_t i = whole > how->least_whole ? whole : how->least_whole; i > 0; i--) {
+    fn__append(out, i > whole ? "0" : digits + at + whole - i, 1);
+    if (how->group && i > 1 && (i - 1) % how->group == 0) fn__append(out, ",", 1);
   }
-  fn__append(out, digits + at + whole, size - at - whole);
+  fn__append(out, digits + at + whole, fraction);
   fn__push_end(out, 0);
+}
+
+/* Groups of three and all places, unless the arguments say more. */
+static grouping grouping_of(const fn_call *call, int64_t row, int64_t places) {
+  if (call->count < 5) return (grouping){(size_t)places, 1, 3};
+  return (grouping){(size_t)fn__get_i32(&call->columns[2], row), (size_t)fn__get_i32(&call->columns[3], row),
+                    (size_t)fn__get_i32(&call->columns[4], row)};
 }
 
 #define PLACES_MAX 308
@@ -443,6 +457,7 @@ static trn_status format_number(fn_call *call) {
       continue;
     }
     places = places > PLACES_MAX ? PLACES_MAX : places;
+    grouping how = grouping_of(call, row, places);
     if (a->type.kind == FN_FLOAT64 || a->type.kind == FN_FLOAT32) {
       double value = fn__get_number(a, row);
       size_t size = 0;
@@ -454,7 +469,7 @@ static trn_status format_number(fn_call *call) {
       size = (size_t)snprintf(text, sizeof text, "%.*f", (int)places, value); /* rounds the exact value half to even */
       for (size_t i = 0; i < size; i++)                                       /* libc's radix point is the process's */
         if (text[i] != '-' && (text[i] < '0' || text[i] > '9')) text[i] = '.';
-      append_grouped(&call->out, text, size);
+      append_grouped(&call->out, text, size, &how);
       continue;
     }
     fn_i128 value = a->type.kind == FN_DECIMAL ? fn__get_decimal(a, row) : fn__get_integer(a, row);
@@ -468,7 +483,7 @@ static trn_status format_number(fn_call *call) {
     size_t size = fn__decimal_print(value, scale, text);
     if (scale == 0 && places > 0) text[size++] = '.';
     for (; scale < places; scale++) text[size++] = '0';
-    append_grouped(&call->out, text, size);
+    append_grouped(&call->out, text, size, &how);
   }
   return TRN_OK;
 }
@@ -481,7 +496,7 @@ FN_BIND(unhex, "s", fn__type(FN_BINARY))
 FN_BIND(base64, "t", fn__type(FN_STRING))
 FN_BIND(unbase64, "s", fn__type(FN_BINARY))
 FN_BIND(levenshtein, "ss|i", fn__type(FN_INT32))
-FN_BIND(format_number, "*i", fn__type(FN_STRING))
+FN_BIND(format_number, "*i|iii", fn__type(FN_STRING))
 
 #define STRICT(name, flags, op, bind, kernel)                                                                          \
   { "trn." name, TRN_IMMUTABLE, FN_STRICT | (flags), op, bind, kernel }

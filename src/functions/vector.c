@@ -172,7 +172,7 @@ static trn_status bind_normalize(fn_call *call, fn_type *out, struct ArrowSchema
   if (status != TRN_OK) return status;
   *out = fn__type(FN_LIST);
   if (!schema) return TRN_OK;
-  status = fn__schema_make(&child, &value, "element", false);
+  status = fn__schema_make(&child, &value, "element", true);
   return status == TRN_OK ? fn__schema_nest(schema, "+l", "", true, &child, 1) : status;
 }
 

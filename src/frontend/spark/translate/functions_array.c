@@ -128,11 +128,45 @@ static trn_status build_map_part(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__kernel(b->t, b->function->run, type, b->args, 1), out);
 }
 
-/* sequence(start, stop [, step]) of integers. */
+static trn_status wrong_sequence(spark_builder *b) {
+  return spark__mismatch(b, "DATATYPE_MISMATCH.SEQUENCE_WRONG_INPUT_TYPES", "functionName", "`sequence`", "startType",
+                         "(\"TIMESTAMP\" or \"TIMESTAMP_NTZ\" or \"DATE\")", "stepType",
+                         "(\"INTERVAL\" or \"INTERVAL YEAR TO MONTH\" or \"INTERVAL DAY TO SECOND\")", "otherStartType",
+                         "\"INTEGRAL\"", (char *)NULL);
+}
+
+/* A day forwards, or backwards when stop is before start. */
+static const trn_expr *day_step(spark_builder *b) {
+  const trn_type *type = trn__type(TRN_TYPE_INTERVAL_DAY_TIME);
+  const int64_t day = INT64_C(86400000000);
+  const trn_expr *before = spark__native(b->t, ">", trn__type(TRN_TYPE_BOOL), b->args, 2);
+  const trn_expr *branches[3] = {before, trn__expr_int(b->t->arena, type, -day), trn__expr_int(b->t->arena, type, day)};
+  return spark__case(b->t, branches, 3, type);
+}
+
+static trn_status time_sequence(spark_builder *b, const trn_expr **out) {
+  const trn_type *common = NULL;
+  if (spark__wider_type(b->t, b->args[0]->type, b->args[1]->type, &common)) return trn__no_memory(b->error);
+  if (!common || !(common->id == TRN_TYPE_DATE || spark__is_timestamp(common))) return wrong_sequence(b);
+  for (size_t i = 0; i < 2; i++) {
+    trn_status status = spark__coerce(b, i, common);
+    if (status) return status;
+  }
+  if (b->count == 3 && b->args[2]->type->id == TRN_TYPE_INTERVAL_CALENDAR)
+    return spark__not_supported(b, "calendar intervals");
+  if (b->count == 3 && !spark__is_interval(b->args[2]->type)) return wrong_sequence(b);
+  const trn_expr *args[4] = {b->args[0], b->args[1], b->count == 3 ? b->args[2] : day_step(b), spark__zone_literal(b->t)};
+  const trn_type *type = array_of(b, common, false);
+  return spark__gives(b, type ? spark__kernel(b->t, "trn.sequence_time", type, args, 4) : NULL, out);
+}
+
+/* sequence(start, stop [, step]) of integers, dates, timestamps. */
 static trn_status build_sequence(spark_builder *b, const trn_expr **out) {
   const trn_type *common = NULL;
+  for (size_t i = 0; i < 2; i++)
+    if (b->args[i]->type->id == TRN_TYPE_DATE || spark__is_timestamp(b->args[i]->type)) return time_sequence(b, out);
   for (size_t i = 0; i < b->count; i++)
-    if (!trn__type_is_integer(b->args[i]->type)) return spark__not_supported(b, "anything but integers");
+    if (!trn__type_is_integer(b->args[i]->type) && b->args[i]->type->id != TRN_TYPE_NULL) return wrong_sequence(b);
   trn_status status = spark__coerce_common(b, 0, 1, &common);
   if (status) return status;
   const trn_type *type = array_of(b, common, false);

@@ -137,7 +137,9 @@ static trn_status by_other(spark_builder *b, const char *name, size_t count, con
   trn_status status =
       spark__call_by_name(b->t, name, b->call->args, count, b->call->position, &value, b->error);
   if (status) return status;
-  b->text = value.name;
+  bool date = strcmp(name, "date_format") == 0, plain = strcmp(b->function->name, "to_varchar") == 0;
+  if (date || !plain) b->text = value.name;
+  if (!date && plain) b->name = count == 1 ? "to_varchar($1)" : "to_varchar($1, $2)";
   *out = value.expr;
   return TRN_OK;
 }
@@ -364,7 +366,7 @@ static trn_status build_vector(spark_builder *b, const trn_expr **out) {
   args[1] = b->count == 2 ? b->args[1] : spark__double_literal(b->t, 2, single);
   const char *kernel = trn__arena_printf(b->t->arena, "trn.%s", b->function->name);
   if (b->count == 1) b->name = trn__arena_printf(b->t->arena, "%s($1, 2.0)", b->function->name);
-  const trn_type *type = list ? trn__type_array(b->t->arena, single, false) : single;
+  const trn_type *type = list ? trn__type_array(b->t->arena, single, true) : single;
   if (!kernel || (b->count == 1 && !b->name)) return trn__no_memory(b->error);
   trn_expr *expr = spark__kernel(b->t, kernel, type, args, 2);
   if (expr) expr->nullable = true;

@@ -1,5 +1,5 @@
 /* Numbers: rounding, elementary functions, bits, random numbers. */
-#include "frontend/spark/translate/values.h"
+#include "frontend/spark/translate/operators.h"
 
 static trn_status to_number(spark_builder *b, size_t index) {
   const trn_type *type = spark__implicit_type(b->t, b->args[index]->type, 'n');
@@ -95,7 +95,12 @@ static trn_status build_doubles(spark_builder *b, const trn_expr **out) {
   const trn_type *type = trn__type(buckets ? TRN_TYPE_INT64 : TRN_TYPE_FLOAT64);
   for (size_t i = 0; i < b->count; i++) {
     char letter = i == 3 ? 'l' : 'd';
-    if (spark__is_interval(b->args[i]->type)) return spark__not_supported(b, "intervals");
+    if (i < 3 && spark__is_interval(b->args[i]->type)) { /* months or microseconds */
+      const trn_expr *count = spark__interval_count(b->t, b->args[i], b->call->position);
+      b->args[i] = count ? trn__expr_cast(b->t->arena, count, trn__type(TRN_TYPE_FLOAT64), false) : NULL;
+      if (!b->args[i]) return trn__no_memory(b->error);
+      continue;
+    }
     const trn_type *to = spark__implicit_type(b->t, b->args[i]->type, letter);
     if (!to) return spark__unexpected_input(b, i, spark__letter_text(letter), b->args[i]->type);
     trn_status status = spark__coerce(b, i, to);

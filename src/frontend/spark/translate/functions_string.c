@@ -36,8 +36,25 @@ static trn_status build_btrim(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__kernel(b->t, "trn.trim", trn__type(TRN_TYPE_STRING), b->args, b->count), out);
 }
 
+/* A binary is filled with zeros, or with another binary; with a text both are texts. */
+static trn_status pad_binary(spark_builder *b, const trn_expr **out) {
+  const trn_type *type = trn__type(TRN_TYPE_BINARY);
+  trn_expr *zero = trn__expr_string(b->t->arena, "\0", 1);
+  if (zero) zero->type = type;
+  if (b->count == 3 && b->args[2]->type->id != TRN_TYPE_BINARY) {
+    trn_status status = spark__coerce(b, 0, trn__type(TRN_TYPE_STRING));
+    return status ? status
+                  : spark__gives(b, spark__kernel(b->t, b->function->run, b->args[0]->type, b->args, 3), out);
+  }
+  if (b->count == 2) b->name = named(b, "($1, $2, X'00')");
+  const trn_expr *args[3] = {b->args[0], b->args[1], b->count == 3 ? b->args[2] : zero};
+  bool left = b->function->run[4] == 'l';
+  if (b->count == 2 && !b->name) return trn__no_memory(b->error);
+  return spark__gives(b, spark__kernel(b->t, left ? "trn.lpad_binary" : "trn.rpad_binary", type, args, 3), out);
+}
+
 static trn_status build_pad(spark_builder *b, const trn_expr **out) {
-  if (b->args[0]->type->id == TRN_TYPE_BINARY) return spark__not_supported(b, "binary");
+  if (b->args[0]->type->id == TRN_TYPE_BINARY) return pad_binary(b, out);
   if (b->count == 2 && !(b->name = named(b, "($1, $2,  )"))) return trn__no_memory(b->error);
   const trn_expr *args[3] = {b->args[0], b->args[1], argument_or(b, 2, text(b, " "))};
   return spark__gives(b, spark__kernel(b->t, b->function->run, trn__type(TRN_TYPE_STRING), args, 3), out);
@@ -126,7 +143,8 @@ static trn_status build_concat_ws(spark_builder *b, const trn_expr **out) {
 static trn_status build_reverse(spark_builder *b, const trn_expr **out) {
   if (b->args[0]->type->id == TRN_TYPE_ARRAY)
     return spark__gives(b, spark__kernel(b->t, "trn.reverse", b->args[0]->type, b->args, 1), out);
-  if (b->args[0]->type->id == TRN_TYPE_BINARY) return spark__not_supported(b, "binary");
+  if (b->args[0]->type->id == TRN_TYPE_BINARY)
+    return spark__gives(b, spark__kernel(b->t, "trn.reverse_binary", b->args[0]->type, b->args, 1), out);
   const trn_type *type = spark__implicit_type(b->t, b->args[0]->type, 's');
   if (!type) return spark__unexpected_input(b, 0, "(\"STRING\" or \"ARRAY\")", b->args[0]->type);
   trn_status status = spark__coerce(b, 0, type);
@@ -158,9 +176,42 @@ static trn_status build_hex(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__kernel(b->t, "trn.hex", trn__type(TRN_TYPE_STRING), b->args, 1), out);
 }
 
+/* java.text.DecimalFormat's patterns of digits: "#,##0.00". False: another pattern. */
+static bool read_pattern(const char *p, int64_t sizes[4]) {
+  int64_t most = 0, least = 0, whole = 0, group = 0, since = 0;
+  bool point = false, grouped = false;
+  for (; *p; p++) {
+    if (*p == '.' && !point) {
+      point = true;
+    } else if (*p == ',' && !point) {
+      grouped = true;
+      since = 0;
+    } else if (*p == '#' || *p == '0') {
+      most += point;
+      least = point && *p == '0' ? most : least;
+      whole += !point && *p == '0';
+      since += !point;
+    } else {
+      return false;
+    }
+  }
+  if (grouped) group = since;
+  sizes[0] = most, sizes[1] = least, sizes[2] = whole ? whole : 1, sizes[3] = group;
+  return most <= 300 && sizes[2] <= 300;
+}
+
+static trn_status format_by_pattern(spark_builder *b, const trn_expr **out) {
+  const trn_expr *pattern = b->args[1], *args[5] = {b->args[0]};
+  int64_t sizes[4];
+  if (!spark__is_literal(pattern)) return spark__not_supported(b, "a pattern that is not a literal");
+  if (!read_pattern(pattern->u.literal.value.bytes.data, sizes)) return spark__not_supported(b, "this pattern");
+  for (size_t i = 0; i < 4; i++) args[1 + i] = trn__expr_int(b->t->arena, trn__type(TRN_TYPE_INT32), sizes[i]);
+  return spark__gives(b, spark__kernel(b->t, "trn.format_number", trn__type(TRN_TYPE_STRING), args, 5), out);
+}
+
 static trn_status build_format_number(spark_builder *b, const trn_expr **out) {
   const trn_type *format = b->args[1]->type;
-  if (spark__is_string(format)) return spark__not_supported(b, "a pattern");
+  if (spark__is_string(format)) return format_by_pattern(b, out);
   const trn_type *digits = spark__implicit_type(b->t, format, 'i');
   if (!digits) return spark__unexpected_input(b, 1, "(\"INT\" or \"STRING\")", format);
   trn_status status = spark__coerce(b, 1, digits);

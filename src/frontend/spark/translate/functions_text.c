@@ -43,15 +43,27 @@ static trn_status build_elt(spark_builder *b, const trn_expr **out) {
 static trn_status build_to_binary(spark_builder *b, const trn_expr **out) {
   const trn_type *type = trn__type(TRN_TYPE_BINARY);
   const trn_expr *format = b->count == 2 ? b->args[1] : NULL;
+  if (format && format->kind == TRN_EXPR_LITERAL && format->u.literal.is_null)
+    return spark__gives(b, trn__expr_null(b->t->arena, type), out);
   if (format && (!spark__is_literal(format) || !spark__is_string(format->type)))
     return spark__not_supported(b, "a format that is not a literal");
   const char *name = format ? format->u.literal.value.bytes.data : "hex";
   trn_status status = spark__coerce(b, 0, trn__type(TRN_TYPE_STRING));
   if (status) return status;
-  bool utf8 = !strcasecmp(name, "utf-8") || !strcasecmp(name, "utf8");
-  if (!utf8) return spark__not_supported(b, "this format");
+  bool utf8 = !strcasecmp(name, "utf-8") || !strcasecmp(name, "utf8"), tries = b->function->flags & SPARK_TRY;
+  bool hex = !strcasecmp(name, "hex"), base64 = !strcasecmp(name, "base64");
   const trn_expr *args[2] = {b->args[0], trn__expr_string(b->t->arena, "utf-8", 5)};
-  return spark__gives(b, spark__kernel_with(b, "trn.encode", type, args, 2, SPARK_POSITION), out);
+  if (utf8) return spark__gives(b, spark__kernel_with(b, "trn.encode", type, args, 2, SPARK_POSITION), out);
+  const char *kernel = hex      ? (tries ? "trn.to_binary_hex_try" : "trn.to_binary_hex")
+                       : base64 ? (tries ? "trn.to_binary_base64_try" : "trn.to_binary_base64")
+                                : NULL;
+  if (kernel) return spark__gives(b, spark__kernel(b->t, kernel, type, args, 1), out);
+  if (tries) return spark__gives(b, trn__expr_null(b->t->arena, type), out);
+  const char *given = trn__arena_printf(b->t->arena, "'%s'", name);
+  if (!given) return trn__no_memory(b->error);
+  return spark__mismatch(b, "DATATYPE_MISMATCH.INVALID_ARG_VALUE", "inputName", "fmt", "requireType",
+                         "case-insensitive \"STRING\" literal", "validValues", "'hex', 'utf-8', 'utf8', or 'base64'",
+                         "inputValue", given, (char *)NULL);
 }
 
 static const spark_function rows[] = {
@@ -71,6 +83,6 @@ static const spark_function rows[] = {
     {"validate_utf8", "x", "s", "trn.validate_utf8", NULL, NULL, SPARK_POSITION | SPARK_NULLABLE, 0},
     {"try_validate_utf8", "x", "s", "trn.try_validate_utf8", NULL, NULL, SPARK_NULLABLE, 0},
     {"to_binary", "a|a", NULL, NULL, build_to_binary, NULL, SPARK_NULLABLE, 0},
-    {"try_to_binary", "a|a", NULL, NULL, build_to_binary, NULL, SPARK_NULLABLE, 0},
+    {"try_to_binary", "a|a", NULL, NULL, build_to_binary, NULL, SPARK_NULLABLE | SPARK_TRY, 0},
 };
 const spark_function_table spark__functions_text = {rows, sizeof rows / sizeof rows[0]};

@@ -165,9 +165,14 @@ static trn_status build_time_units(spark_builder *b, const trn_expr **out) {
 static trn_status build_to_time(spark_builder *b, const trn_expr **out) {
   bool is_try = b->function->flags & SPARK_TRY;
   if (is_try) b->name = b->count == 1 ? "try_to_time(to_time($1))" : "try_to_time(to_time($1, $2))";
-  if (b->count == 2) return spark__not_supported(b, "a format");
   trn_status status = coerce_letter(b, 0, 's');
+  if (!status && b->count == 2) status = coerce_letter(b, 1, 's');
   if (status) return status;
+  if (b->count == 2) {
+    trn_expr *parsed = spark__kernel(b->t, is_try ? "trn.to_time_try" : "trn.to_time", time_type(b, 6), b->args, 2);
+    if (parsed && is_try) parsed->nullable = true;
+    return spark__gives(b, parsed, out);
+  }
   return spark__cast(b->t, b->args[0], time_type(b, 6), is_try ? SPARK_CAST_TRY : SPARK_CAST_IMPLICIT,
                      b->call->position, out, b->error);
 }

@@ -1,6 +1,7 @@
 /* Functions about where and how a query runs, and generators of rows from values. */
 #include "frontend/spark/translate/scope.h"
 #include <stdio.h>
+#include <strings.h>
 
 /* ---- assert_true(condition [, message]): null, or the error ---- */
 static trn_status build_assert_true(spark_builder *b, const trn_expr **out) {
@@ -152,6 +153,74 @@ static trn_status build_json_tuple(spark_builder *b, const trn_expr **out) {
   return generate_rows(b, cells, 1, b->count - 1, "c", out);
 }
 
+/* ---- texts ---- */
+/* str_to_map(text [, between pairs [, between key and value]]): both are patterns. */
+static trn_status build_str_to_map(spark_builder *b, const trn_expr **out) {
+  const trn_type *text = trn__type(TRN_TYPE_STRING);
+  const trn_expr *marks[2] = {b->count > 1 ? b->args[1] : trn__expr_string(b->t->arena, ",", 1),
+                              b->count > 2 ? b->args[2] : trn__expr_string(b->t->arena, ":", 1)};
+  if (b->count < 3) b->name = b->count == 1 ? "str_to_map($1, ,, :)" : "str_to_map($1, $2, :)";
+  const trn_type *texts = trn__type_array(b->t->arena, text, false);
+  const trn_expr *split[2] = {b->args[0], marks[0]}, *parts = spark__kernel_with(b, "trn.split", texts, split, 2, SPARK_POSITION);
+  trn_field fields[2] = {{.name = "key", .type = text, .nullable = false},
+                         {.name = "value", .type = text, .nullable = true}};
+  const trn_type *row = trn__type_struct(b->t->arena, fields, 2);
+  const trn_type *list = row ? trn__type_array(b->t->arena, row, false) : NULL;
+  const trn_type *map = trn__type_map(b->t->arena, text, text, true);
+  const trn_expr *pairs[2] = {parts, marks[1]}, *made = spark__kernel(b->t, "trn.text_pairs", list, pairs, 2);
+  const trn_expr *args[2] = {made, trn__expr_int(b->t->arena, trn__type(TRN_TYPE_INT64), -1)};
+  return spark__gives(b, spark__kernel(b->t, "trn.map_from_entries", map, args, 2), out);
+}
+
+/* sentences(text [, language [, country]]): of English, whatever the locale. */
+static trn_status build_sentences(spark_builder *b, const trn_expr **out) {
+  const trn_type *words = trn__type_array(b->t->arena, trn__type(TRN_TYPE_STRING), false);
+  const trn_type *type = words ? trn__type_array(b->t->arena, words, false) : NULL;
+  if (b->count < 3) b->name = b->count == 1 ? "sentences($1, , )" : "sentences($1, $2, )";
+  trn_expr *expr = spark__kernel(b->t, "trn.sentences", type, b->args, 1);
+  return spark__gives(b, expr, out);
+}
+
+/* Every text has the one collation that there is here. */
+static trn_status build_collation(spark_builder *b, const trn_expr **out) {
+  if (!spark__is_string(b->args[0]->type) && b->args[0]->type->id != TRN_TYPE_NULL)
+    return spark__unexpected_input(b, 0, "\"STRING\"", b->args[0]->type);
+  return spark__gives(b, trn__expr_string(b->t->arena, "SYSTEM.BUILTIN.UTF8_BINARY", 26), out);
+}
+
+static trn_status build_collate(spark_builder *b, const trn_expr **out) {
+  const trn_expr *name = b->args[1];
+  if (!spark__is_literal(name) || !spark__is_string(name->type) ||
+      strcasecmp(name->u.literal.value.bytes.data, "utf8_binary") != 0)
+    return spark__not_supported(b, "a collation other than UTF8_BINARY");
+  trn_status status = spark__coerce(b, 0, trn__type(TRN_TYPE_STRING));
+  *out = b->args[0];
+  return status;
+}
+
+/* ---- time_bucket(size, timestamp [, origin]) ---- */
+static trn_status build_time_bucket(spark_builder *b, const trn_expr **out) {
+  const trn_type *type = b->args[1]->type;
+  if (!spark__is_interval(b->args[0]->type))
+    return spark__unexpected_input(b, 0, "(\"INTERVAL YEAR TO MONTH\" or \"INTERVAL DAY TO SECOND\")", b->args[0]->type);
+  if (!spark__is_timestamp(type))
+    return spark__unexpected_input(b, 1, "(TIMESTAMP OR TIMESTAMP WITHOUT TIME ZONE)", type);
+  const char *shown = type->id == TRN_TYPE_TIMESTAMP ? "TIMESTAMP" : "TIMESTAMP_NTZ";
+  if (b->count == 2) b->name = trn__arena_printf(b->t->arena, "time_bucket($1, $2, %s '1970-01-01 00:00:00')", shown);
+  const trn_expr *origin = b->count == 3 ? b->args[2] : trn__expr_int(b->t->arena, type, 0);
+  if (b->count == 3) {
+    trn_status status = spark__coerce(b, 2, type);
+    if (status) return status;
+    origin = b->args[2];
+  }
+  if (spark__is_literal(b->args[0]) && b->args[0]->u.literal.value.integer <= 0)
+    return spark__mismatch(b, "DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE", "exprName", "`bucketSize`", "valueRange",
+                           "(0, inf)", "currentValue", b->call->args[0].name, (char *)NULL);
+  if (!spark__is_literal(b->args[0])) return spark__not_supported(b, "a size that is not a literal");
+  const trn_expr *args[4] = {b->args[0], b->args[1], origin, spark__zone_literal(b->t)};
+  return spark__gives(b, spark__kernel(b->t, "trn.time_bucket", type, args, 4), out);
+}
+
 #define GENERATOR SPARK_FUNCTION_GENERATOR
 static const spark_function rows[] = {
     {"assert_true", "B|a", NULL, NULL, build_assert_true, NULL, SPARK_NULLABLE | SPARK_VOLATILE, 0},
@@ -163,6 +232,11 @@ static const spark_function rows[] = {
     {"input_file_block_length", "", NULL, "#l-1", build_input_file, NULL, SPARK_NEVER_NULL, 0},
     {"spark_partition_id", "", NULL, "#i0", build_constant, "SPARK_PARTITION_ID()", SPARK_NEVER_NULL, 0},
     {"monotonically_increasing_id", "", NULL, NULL, build_sequence_id, NULL, SPARK_NEVER_NULL, 0},
+    {"str_to_map", "s|ss", NULL, NULL, build_str_to_map, NULL, 0, 0},
+    {"sentences", "s|ss", NULL, NULL, build_sentences, NULL, 0, 0},
+    {"collation", "a", NULL, NULL, build_collation, NULL, SPARK_NEVER_NULL, 0},
+    {"collate", "aa", NULL, NULL, build_collate, NULL, 0, 0},
+    {"time_bucket", "aa|a", NULL, NULL, build_time_bucket, NULL, 0, 0},
     {"stack", "a+", NULL, NULL, build_stack, NULL, 0, GENERATOR},
     {"json_tuple", "aa+", NULL, NULL, build_json_tuple, NULL, 0, GENERATOR},
 };
