@@ -37,6 +37,10 @@ static trn_deferred *deferred_ref(trn_deferred *d) {
   return d;
 }
 
+trn_deferred *trn__deferred_ref(trn_deferred *handle) {
+  return deferred_ref(handle);
+}
+
 void trn_deferred_unref(trn_deferred *d) {
   if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1) return;
   trn_stream_unref(d->stream);

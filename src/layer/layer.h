@@ -29,6 +29,10 @@ trn_status trn__layer_pool(trn_layer *layer, trn_pool **out);
 trn_status trn__layer_make(const trn_layer_ops *ops, void *self, trn_backend *inner, trn_event_sink sink,
                            void *sink_user, trn_backend **out, trn_error **error);
 
+trn_deferred *trn__deferred_ref(trn_deferred *handle);
+/* About what an array's rows take. */
+uint64_t trn__array_size(const struct ArrowSchema *schema, const struct ArrowArray *array);
+
 /* ---- lists of texts from configurations (config.c) ---- */
 typedef struct trn_texts {
   char **items;

@@ -5,7 +5,7 @@
  * GONE (cancelled, expired); whoever makes the step goes on with it. */
 #include <pthread.h>
 
-#include "layer/layer.h"
+#include "layer/request.h"
 
 typedef struct pool_config {
   char *name;
@@ -86,47 +86,11 @@ static void ticket_unref(ticket *t) {
   if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
   trn_deferred_unref(t->deferred);
   shell_unref(t->shell);
-  trn_plan_unref(t->request.plan);
-  free((char *)t->request.operation_id);
-  free((char *)t->request.statement);
-  free((char *)t->request.protocol);
-  free((char *)t->request.traceparent);
-  free((char *)t->request.policy);
-  for (size_t i = 0; i < t->request.tag_count; i++) free((char *)t->request.tags[i]);
-  free((void *)t->request.tags);
+  if (t->request.plan) trn__request_finish(&t->request);
   trn_session_unref(t->session);
   trn_backend *backend = t->backend;
   free(t);
   trn_backend_unref(backend);
-}
-
-static bool copy(const char **text) {
-  if (!*text) return true;
-  *text = trn__text_copy(*text);
-  return *text != NULL;
-}
-
-/* The request outlives the call that brought it. */
-static bool copy_request(ticket *t, const trn_execute_request *request) {
-  const char *const *tags = request->tags;
-  t->request = *request;
-  t->request.plan = trn_plan_ref(request->plan);
-  t->request.tags = NULL;
-  t->request.tag_count = 0;
-  bool ok = true; /* every text is a copy, or NULL where there was no memory */
-  ok &= copy(&t->request.operation_id);
-  ok &= copy(&t->request.statement);
-  ok &= copy(&t->request.protocol);
-  ok &= copy(&t->request.traceparent);
-  ok &= copy(&t->request.policy);
-  char **copies = request->tag_count ? calloc(request->tag_count, sizeof *copies) : NULL;
-  t->request.tags = (const char *const *)copies;
-  for (size_t i = 0; copies && i < request->tag_count && ok; i++) {
-    copies[i] = trn__text_copy(tags[i]);
-    ok = copies[i] != NULL;
-    t->request.tag_count = i + 1;
-  }
-  return ok && (copies || !request->tag_count);
 }
 
 static ticket *ticket_create(limit *l, trn_layer_session *s, const trn_execute_request *request) {
@@ -143,7 +107,7 @@ static ticket *ticket_create(limit *l, trn_layer_session *s, const trn_execute_r
     atomic_init(&t->shell->refs, 1);
     pthread_mutex_init(&t->shell->mu, NULL);
   }
-  if (t->shell && copy_request(t, request)) return t;
+  if (t->shell && trn__request_copy(&t->request, request)) return t;
   ticket_unref(t);
   return NULL;
 }

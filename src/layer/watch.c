@@ -69,6 +69,10 @@ static uint64_t array_bytes(const struct ArrowSchema *schema, const struct Arrow
   return bytes;
 }
 
+uint64_t trn__array_size(const struct ArrowSchema *schema, const struct ArrowArray *array) {
+  return array_bytes(schema, array, 0);
+}
+
 /* ---- streams ---- */
 
 typedef struct watched_stream {
