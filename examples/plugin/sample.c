@@ -130,6 +130,7 @@ static void join_finish(join_tables *j) {
     if (j->tables[side].schema.release) j->tables[side].schema.release(&j->tables[side].schema);
     trn_plan_unref(j->tables[side].plan);
     trn_scan_label_unref(j->tables[side].label);
+    trn_table_unref(j->tables[side].table);
     free(j->names[side]);
   }
   free(j->column);

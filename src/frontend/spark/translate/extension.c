@@ -297,7 +297,8 @@ static trn_status translate_expr(trn_translation *x, const trn_scope *scope, con
     status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "An aggregate function does not stand alone here.");
   if (!status && out->is_generator)
     status = spark__unimplemented(t, NOWHERE, error, "A generator inside of an extension");
-  return status ? status : spark__needs_over(t, out, error);
+  if (!status && out->is_window_function) status = spark__needs_over(t, out, error);
+  return status;
 }
 
 trn_status trn_translation_expr(trn_translation *x, const trn_scope *scope, const void *message, size_t size,
