@@ -18,6 +18,7 @@
 #define TRN_H2_UNREAD_BYTES_MAX (32u << 20)   /* unread bytes of all streams of a connection before its window closes */
 #define TRN_H2_FRAME_RECV_MAX (1u << 20)      /* SETTINGS_MAX_FRAME_SIZE we announce */
 #define TRN_H2_FRAME_SEND_MAX (512u << 10)    /* largest DATA frame we make, if the peer allows that much */
+#define TRN_H2_SMALL_MESSAGE 4096u             /* messages up to this size are not counted against the next */
 #define TRN_H2_HELD_BYTES_DEFAULT (2ull << 30) /* unfinished and unread messages of all connections together */
 
 /* Streams that a client may reset at once and per second before its connection ends ("rapid reset"). */

@@ -104,8 +104,13 @@ static h2_read fail(h2_failure *failure, trn_status status, const char *format, 
   return H2_READ_FAILED;
 }
 
+/* Small ones cost no more than their streams do: they get through also when large ones have used up the budget. */
+static bool is_budgeted(const h2_reader *reader) {
+  return reader->message_size > TRN_H2_SMALL_MESSAGE;
+}
+
 static void reader_reset(h2_reader *reader, const h2_read_limits *limits) {
-  trn__h2_base_unhold(limits->base, reader->message_capacity);
+  if (is_budgeted(reader)) trn__h2_base_unhold(limits->base, reader->message_capacity);
   reader->message = NULL;
   reader->message_capacity = reader->message_have = reader->message_size = 0;
   reader->prefix_size = 0;
@@ -154,8 +159,8 @@ static h2_read grow_message(h2_reader *reader, const h2_read_limits *limits, siz
   if (capacity < need) capacity = need;
   if (capacity > reader->message_size) capacity = reader->message_size;
   size_t more = capacity - reader->message_capacity;
-  bool is_held = trn__h2_base_hold(limits->base, more);
-  uint8_t *message = is_held ? realloc(reader->message, capacity) : NULL;
+  bool is_held = is_budgeted(reader) && trn__h2_base_hold(limits->base, more);
+  uint8_t *message = is_held || !is_budgeted(reader) ? realloc(reader->message, capacity) : NULL;
   if (!message) {
     if (is_held) trn__h2_base_unhold(limits->base, more);
     return fail(failure, TRN_RESOURCE_EXHAUSTED, "No memory for a message of %zu bytes", reader->message_size, 0);
