@@ -10,7 +10,7 @@ struct h2_http {
 };
 
 bool trn__h2_http_begins(const uint8_t *data, size_t size) {
-  return size >= 4 && memcmp(data, "GET ", 4) == 0;
+  return size && memcmp(data, "GET ", size < 4 ? size : 4) == 0; /* HTTP/2 begins with a P */
 }
 
 void trn__h2_http_destroy(h2_http *http) {
@@ -54,6 +54,7 @@ bool trn__h2_http_read(h2_conn *conn, const uint8_t *data, size_t size) {
   memcpy(http->head + http->size, data, size);
   http->size += size;
   http->head[http->size] = 0;
+  if (!trn__h2_http_begins((const uint8_t *)http->head, http->size)) return false;
   if (!strstr(http->head, "\r\n\r\n")) return true;
   char *path = http->head + 4, *end = path + strcspn(path, " \r\n");
   if (*end != ' ' || strncmp(end + 1, "HTTP/1.", 7) != 0 || path[0] != '/') return false;
