@@ -325,6 +325,8 @@ trn_status spark__relation_aggregate(spark_translator *t, const Spark__Connect__
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_ENUM", NOWHERE, "fullName",
                         "spark.connect.Aggregate.GroupType", "name", "GROUP_TYPE_UNSPECIFIED", "number", "0", NULL);
   trn_status status = spark__relation(t, node->input, &input, error);
+  if (status == TRN_OK)
+    status = spark__time_windows(t, &input, node->grouping_expressions, node->n_grouping_expressions, NULL, 0, error);
   if (status != TRN_OK) return status;
   spark__context_begin(t, &context, input.scope);
   status = aggregate_in(t, node, &input, &context, out, error);

@@ -12,6 +12,7 @@ static const spark_function_table *const tables[] = {
     &spark__functions_more,     &spark__functions_regex,     &spark__functions_array,
     &spark__functions_lambda,   &spark__functions_time,      &spark__functions_text,      &spark__functions_json,
     &spark__functions_list,     &spark__functions_various,   &spark__functions_format,
+    &spark__functions_time_window,
 };
 
 static bool same_name(const char *row, const char *name, size_t size) {

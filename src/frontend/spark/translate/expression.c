@@ -152,9 +152,13 @@ static bool has_lambda(const call_spec *spec) {
 }
 
 /* `first`: the first argument, already translated; or NULL. */
-static trn_status call_with(spark_translator *t, const call_spec *spec, const spark_value *first, spark_value *out,
+static trn_status call_with(spark_translator *t, const call_spec *given, const spark_value *first, spark_value *out,
                             trn_error **error) {
   spark_context *context = spark__state(t)->context;
+  call_spec ordered = *given, *spec = &ordered;
+  trn_status by_name = spark__positional(t, given->name, given->arguments, given->count, given->position,
+                                         &ordered.arguments, &ordered.count, error);
+  if (by_name != TRN_OK) return by_name;
   spark_call call = {.name = spec->name,
                      .is_distinct = spec->is_distinct,
                      .is_internal = spec->is_internal,

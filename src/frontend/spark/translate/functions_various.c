@@ -221,6 +221,106 @@ static trn_status build_time_bucket(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__kernel(b->t, "trn.time_bucket", type, args, 4), out);
 }
 
+/* ---- arguments by name ---- */
+typedef Spark__Connect__Expression expression;
+#define PARAMETERS_MAX 5
+static const struct {
+  const char *function;
+  const char *names[PARAMETERS_MAX], *usual[PARAMETERS_MAX]; /* usual: "" null */
+} parameters[] = {{"explode", {"collection"}, {0}},
+                  {"explode_outer", {"collection"}, {0}},
+                  {"posexplode", {"collection"}, {0}},
+                  {"posexplode_outer", {"collection"}, {0}},
+                  {"inline", {"input"}, {0}},
+                  {"inline_outer", {"input"}, {0}},
+                  {"variant_explode", {"input"}, {0}},
+                  {"variant_explode_outer", {"input"}, {0}},
+                  {"count_min_sketch", {"column", "epsilon", "confidence", "seed"}, {0}},
+                  {"mask", {"str", "upperChar", "lowerChar", "digitChar", "otherChar"}, {NULL, "X", "x", "n", ""}}};
+
+static bool is_named(const expression *e) {
+  return e->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_NAMED_ARGUMENT_EXPRESSION;
+}
+
+static expression *usual_argument(spark_translator *t, const char *text) {
+  expression *e = TRN_NEW(t->arena, expression);
+  Spark__Connect__Expression__Literal *literal = TRN_NEW(t->arena, Spark__Connect__Expression__Literal);
+  if (!e || !literal) return NULL;
+  spark__connect__expression__init(e);
+  spark__connect__expression__literal__init(literal);
+  e->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL;
+  e->literal = literal;
+  literal->literal_type_case = SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_STRING;
+  literal->string = (char *)text;
+  if (text[0]) return e;
+  Spark__Connect__DataType *type = TRN_NEW(t->arena, Spark__Connect__DataType);
+  Spark__Connect__DataType__String *string = TRN_NEW(t->arena, Spark__Connect__DataType__String);
+  if (!type || !string) return NULL;
+  spark__connect__data_type__init(type);
+  spark__connect__data_type__string__init(string);
+  type->kind_case = SPARK__CONNECT__DATA_TYPE__KIND_STRING;
+  type->string = string;
+  literal->literal_type_case = SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_NULL;
+  literal->null = type;
+  return e;
+}
+
+static trn_status unknown_parameter(spark_translator *t, const char *function, const char *name,
+                                    const char *const *known, trn_position position, trn_error **error) {
+  const char *routine = spark__quote(t, function), *argument = spark__quote(t, name ? name : "");
+  trn_strbuf list = {0};
+  for (size_t i = 0; i < PARAMETERS_MAX && known[i]; i++) trn__strbuf_printf(&list, "%s`%s`", i ? ", " : "", known[i]);
+  const char *proposal = spark__finish_text(t, &list);
+  if (!routine || !argument || !proposal) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNRECOGNIZED_PARAMETER_NAME", position, "routineName", routine,
+                      "argumentName", argument, "proposal", proposal, (char *)NULL);
+}
+
+trn_status spark__positional(spark_translator *t, const char *function, expression *const *arguments, size_t count,
+                             trn_position position, expression *const **out, size_t *out_count, trn_error **error) {
+  size_t f = 0, width = 0, last = 0;
+  bool any = false;
+  *out = arguments;
+  *out_count = count;
+  for (size_t i = 0; i < count; i++) any = any || is_named(arguments[i]);
+  if (!any) return TRN_OK;
+  while (f < sizeof parameters / sizeof *parameters && strcasecmp(parameters[f].function, function) != 0) f++;
+  if (f == sizeof parameters / sizeof *parameters) {
+    const char *name = spark__quote(t, function);
+    if (!name) return trn__no_memory(error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "NAMED_PARAMETERS_NOT_SUPPORTED", position, "functionName",
+                        name, (char *)NULL);
+  }
+  while (width < PARAMETERS_MAX && parameters[f].names[width]) width++;
+  expression **slots = TRN_NEW_N(t->arena, expression *, PARAMETERS_MAX);
+  if (!slots) return trn__no_memory(error);
+  if (count > width) return TRN_OK; /* the call says how many there may be */
+  for (size_t i = 0; i < count; i++) {
+    size_t at = i;
+    if (is_named(arguments[i])) {
+      const char *key = arguments[i]->named_argument_expression->key;
+      for (at = 0; at < width && (!key || strcasecmp(parameters[f].names[at], key) != 0);) at++;
+      if (at == width || slots[at])
+        return unknown_parameter(t, function, key, parameters[f].names, position, error);
+    }
+    slots[at] = is_named(arguments[i]) ? arguments[i]->named_argument_expression->value : arguments[i];
+    if (!slots[at]) return unknown_parameter(t, function, "", parameters[f].names, position, error);
+    last = at + 1 > last ? at + 1 : last;
+  }
+  for (size_t i = 0; i < last; i++) {
+    if (slots[i]) continue;
+    const char *name = parameters[f].names[i], *routine = spark__quote(t, function), *argument = spark__quote(t, name);
+    if (!routine || !argument) return trn__no_memory(error);
+    if (!parameters[f].usual[i])
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "REQUIRED_PARAMETER_NOT_FOUND", position, "routineName",
+                          routine, "parameterName", argument, "index", "0", (char *)NULL);
+    if (!(slots[i] = usual_argument(t, parameters[f].usual[i]))) return trn__no_memory(error);
+  }
+  *out = slots;
+  *out_count = last;
+  return TRN_OK;
+}
+
 #define GENERATOR SPARK_FUNCTION_GENERATOR
 static const spark_function rows[] = {
     {"assert_true", "B|a", NULL, NULL, build_assert_true, NULL, SPARK_NULLABLE | SPARK_VOLATILE, 0},

@@ -126,6 +126,7 @@ typedef struct spark_state {
   unsigned view_depth;
   const struct spark_view_frame *view;   /* the innermost view that is being translated; NULL: none */
   const char *view_catalog, *view_database; /* where names in a view of a catalog are looked up; NULL: the session's */
+  const trn_expr *time_window;           /* the column of the window() that is in force */
   bool reads_files;                      /* some relation so far was of files */
   bool has_generators;                   /* some call was one: where they may not stand is checked */
   bool foreign_positions;                /* positions refer to another text than t->sql: drop them */
@@ -242,6 +243,14 @@ trn_status spark__function_call(spark_translator *t, const char *name, Spark__Co
                                 size_t count, bool is_distinct, bool is_internal,
                                 const Spark__Connect__TrnFunctionModifiers *modifiers, trn_position position,
                                 spark_value *out, trn_error **error);
+/* Adds the column of the window() or session_window() that the keys or items call, if one does (time_window.c). */
+trn_status spark__time_windows(spark_translator *t, spark_relation *relation, Spark__Connect__Expression *const *keys,
+                               size_t key_count, Spark__Connect__Expression *const *items, size_t item_count,
+                               trn_error **error);
+/* Arguments by name in the function's order (functions_various.c). */
+trn_status spark__positional(spark_translator *t, const char *function, Spark__Connect__Expression *const *arguments,
+                             size_t count, trn_position position, Spark__Connect__Expression *const **out,
+                             size_t *out_count, trn_error **error);
 trn_sort_flags spark__sort_flags(const Spark__Connect__Expression__SortOrder *order);
 trn_status spark__boolean(spark_translator *t, const spark_value *value, const char *condition, trn_position position,
                           const trn_expr **out, trn_error **error);

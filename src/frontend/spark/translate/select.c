@@ -315,6 +315,9 @@ trn_status spark__relation_select(spark_translator *t, const Spark__Connect__Trn
   selection s = {.t = t, .select = select, .order = order};
   trn_status status =
       select->input ? spark__relation(t, select->input, &s.input, error) : spark__one_row(t, &s.input, error);
+  if (status == TRN_OK)
+    status = spark__time_windows(t, &s.input, select->group_by, select->n_group_by, select->select, select->n_select,
+                                 error);
   return status == TRN_OK ? run(&s, select->select, select->n_select, out, error) : status;
 }
 
@@ -323,6 +326,8 @@ trn_status spark__relation_project(spark_translator *t, const Spark__Connect__Pr
   selection s = {.t = t};
   trn_status status =
       project->input ? spark__relation(t, project->input, &s.input, error) : spark__one_row(t, &s.input, error);
+  if (status == TRN_OK)
+    status = spark__time_windows(t, &s.input, NULL, 0, project->expressions, project->n_expressions, error);
   return status == TRN_OK ? run(&s, project->expressions, project->n_expressions, out, error) : status;
 }
 

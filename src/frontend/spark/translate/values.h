@@ -66,6 +66,7 @@ extern const spark_function_table spark__functions_aggregate;
 extern const spark_function_table spark__functions_list;
 extern const spark_function_table spark__functions_various;
 extern const spark_function_table spark__functions_format;
+extern const spark_function_table spark__functions_time_window;
 extern const spark_function_table spark__functions_condition;
 extern const spark_function_table spark__functions_string;
 extern const spark_function_table spark__functions_math;
