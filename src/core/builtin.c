@@ -83,5 +83,6 @@ trn_status trn__registry_add_builtin(trn_registry *registry) {
   if (!status) status = trn_registry_add_backend(registry, "embedded", embedded_backend, NULL, NULL);
   for (size_t i = 0; i < sizeof backend_formats / sizeof *backend_formats && !status; i++)
     status = trn_registry_add_decoder(registry, backend_formats[i], &by_backend, NULL, NULL);
+  if (!status) status = trn__layers_register(registry, NULL);
   return status;
 }

@@ -52,6 +52,9 @@ struct trn_registry {
   uint64_t next_ticket;
 };
 
+/* The layers that come with the library (src/layer/register.c). */
+trn_status trn__layers_register(trn_registry *registry, trn_error **error);
+
 /* ALREADY_EXISTS. `object`: taken on success. */
 trn_status trn__registry_add(trn_registry *registry, registry_kind kind, const char *name, const registry_entry *entry,
                              trn_error **error);

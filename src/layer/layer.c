@@ -287,6 +287,10 @@ trn_status trn_layer_create(const trn_layer_ops *given, void *self, trn_backend 
 
 /* ---- for the layers here ---- */
 
+void *trn__layer_session_inner(const trn_layer_session *session) {
+  return session->inner;
+}
+
 trn_backend *trn__layer_ref(trn_layer *layer) {
   return trn_backend_ref(layer->backend);
 }

@@ -21,6 +21,7 @@ void trn__layer_set_sink(trn_layer *layer, trn_event_sink sink, void *user);
 bool trn__layer_has_sink(const trn_layer *layer);
 /* `event`: kind, action, object, detail, ... ; layer, user and session are filled in. thread: any */
 void trn__layer_emit(const trn_layer *layer, const trn_layer_session *session, trn_event *event);
+void *trn__layer_session_inner(const trn_layer_session *session); /* the next backend's state */
 /* A reference to the layer's backend, which keeps the layer. */
 trn_backend *trn__layer_ref(trn_layer *layer);
 /* The worker threads of a layer: made with the first use, joined by its end. */
