@@ -1,0 +1,201 @@
+"""ADBC's Flight SQL driver: statements that change things, parameters, ingestion, metadata."""
+import datetime, decimal, threading, time
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+adm = pytest.importorskip("adbc_driver_manager")
+
+
+def test_statements_that_change_things_run_once_whichever_way_they_come(connect, run, table):
+    run(f"CREATE TABLE {table} (a INT, b VARCHAR)")
+    run(f"INSERT INTO {table} VALUES (1, 'x')")  # prepared, then the query path
+    connection = connect()
+    with connection.cursor() as cursor:  # the update path
+        cursor.adbc_statement.set_sql_query(f"INSERT INTO {table} VALUES (2, 'y'), (3, 'z')")
+        assert cursor.adbc_statement.execute_update() == 2
+    with connection.cursor() as cursor:  # the reader is dropped unread
+        cursor.execute(f"INSERT INTO {table} VALUES (4, 'w')")
+    assert run(f"SELECT a, b FROM {table} ORDER BY a") == [(1, "x"), (2, "y"), (3, "z"), (4, "w")]
+
+
+def test_update_and_delete(run, table):
+    run(f"CREATE TABLE {table} AS SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (3, NULL)) AS v(n, s)")
+    run(f"UPDATE {table} SET s = 'changed', n = n * 10 WHERE s IS NULL OR n = 1")
+    assert run(f"SELECT n, s FROM {table} ORDER BY n") == [(2, "b"), (10, "changed"), (30, "changed")]
+    run(f"DELETE FROM {table} WHERE s = 'changed' AND n > 20")
+    assert run(f"SELECT n FROM {table} ORDER BY n") == [(2,), (10,)]
+    run(f"DELETE FROM {table}")
+    assert run(f"SELECT count(*) FROM {table}") == [(0,)]
+
+
+def test_a_column_list_decides_the_places(run, table):
+    run(f"CREATE TABLE {table} (a INT, b VARCHAR, c DOUBLE)", f"INSERT INTO {table} (c, a) VALUES (1.5, 7)")
+    assert run(f"SELECT * FROM {table}") == [(7, None, 1.5)]
+
+
+def test_views(run, table):
+    run(f"CREATE VIEW {table}_v AS SELECT 1 AS x UNION ALL SELECT 2")
+    assert run(f"SELECT sum(x) FROM {table}_v") == [(3,)]
+    with pytest.raises(adm.Error):
+        run(f"DROP TABLE {table}_v")
+    run(f"DROP VIEW {table}_v")
+
+
+def test_external_tables_and_copy(run, table, tmp_path):
+    run(f"COPY (SELECT 1 AS a, 'x' AS b UNION ALL SELECT 2, 'y') TO '{tmp_path}/out' STORED AS PARQUET")
+    run(f"CREATE EXTERNAL TABLE {table} STORED AS PARQUET LOCATION '{tmp_path}/out'")
+    assert run(f"SELECT a, b FROM {table} ORDER BY a") == [(1, "x"), (2, "y")]
+
+
+@pytest.mark.parametrize("value", [7, -1.5, "né 'quoted' \\ text", True, None, datetime.date(2024, 2, 29), decimal.Decimal("-0.05"),
+                                   b"\x00\xff'", datetime.datetime(1969, 12, 31, 23, 59, 59, 999999)])
+def test_parameters_come_back_as_they_went(connect, value):
+    kinds = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR", bool: "BOOLEAN", type(None): "VARCHAR", datetime.date: "DATE",
+             decimal.Decimal: "DECIMAL(10, 2)", bytes: "BYTEA", datetime.datetime: "TIMESTAMP"}
+    with connect().cursor() as cursor:
+        cursor.execute(f"SELECT CAST(? AS {kinds[type(value)]}) AS v", parameters=(value,))
+        assert cursor.fetchone()[0] == value
+
+
+def test_types_of_parameters_are_inferred(connect, run, table):
+    run(f"CREATE TABLE {table} (a INT, b VARCHAR, d DATE)")
+    with connect().cursor() as cursor:
+        schema = cursor.adbc_prepare(f"SELECT * FROM {table} WHERE a > ? AND b = ? AND d < ?")
+        assert [str(field.type) for field in schema] == ["int32", "string", "date32[day]"]
+        schema = cursor.adbc_prepare(f"INSERT INTO {table} (d, a) VALUES (?, ?)")
+        assert [str(field.type) for field in schema] == ["date32[day]", "int32"]
+
+
+def test_many_rows_of_parameters(connect, run, table):
+    run(f"CREATE TABLE {table} (a BIGINT, b VARCHAR)")
+    with connect().cursor() as cursor:
+        cursor.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(i, f"row {i}") for i in range(5000)])
+        assert cursor.rowcount in (5000, -1)
+        cursor.executemany(f"UPDATE {table} SET b = ? WHERE a = ?", [("first", 0), ("second", 1)])
+    assert run(f"SELECT count(*), sum(a), min(b) FROM {table}") == [(5000, 12497500, "first")]
+
+
+def test_wrong_parameters(connect, run, table):
+    run(f"CREATE TABLE {table} (a BIGINT)")
+    with connect().cursor() as cursor:
+        for parameters in [(1, 2), ()]:
+            with pytest.raises(adm.Error):
+                cursor.execute(f"SELECT ? + 1", parameters=parameters)
+                cursor.fetchall()
+        with pytest.raises(adm.Error):
+            cursor.executemany(f"INSERT INTO {table} VALUES (?)", [("not a number",)])
+    assert run(f"SELECT count(*) FROM {table}") == [(0,)]
+
+
+def test_a_prepared_query_sees_new_rows(connect, run, table):
+    run(f"CREATE TABLE {table} (a BIGINT)")
+    with connect().cursor() as cursor:
+        for expected in range(3):
+            cursor.execute(f"SELECT count(*) FROM {table}")
+            assert cursor.fetchone()[0] == expected
+            run(f"INSERT INTO {table} VALUES (1)")
+
+
+def test_ingestion_modes(connect, run, table):
+    rows = pa.table({"i": pa.array([1, 2, None]), "s": ["a", "b", None]})
+    with connect().cursor() as cursor:
+        assert cursor.adbc_ingest(table, rows, mode="create") in (3, -1)
+        with pytest.raises(adm.Error):
+            cursor.adbc_ingest(table, rows, mode="create")
+        cursor.adbc_ingest(table, rows.select(["s", "i"]), mode="append")  # by name
+        assert run(f"SELECT count(*), sum(i), count(s) FROM {table}") == [(6, 6, 4)]
+        cursor.adbc_ingest(table, rows.slice(0, 1), mode="replace")
+        assert run(f"SELECT count(*) FROM {table}") == [(1,)]
+        cursor.adbc_ingest(table, rows, mode="create_append")
+        assert run(f"SELECT count(*) FROM {table}") == [(4,)]
+        with pytest.raises(adm.Error):
+            cursor.adbc_ingest(table + "_no", rows, mode="append")
+
+
+def test_a_large_ingestion_goes_through_a_file(connect, run, table):
+    batch = pa.record_batch({"i": pa.array(range(100_000), pa.int64()), "s": pa.array(["x" * 90] * 100_000)})
+    reader = pa.RecordBatchReader.from_batches(batch.schema, (batch for _ in range(8)))  # about 80 MB
+    with connect().cursor() as cursor:
+        cursor.adbc_ingest(table, reader, mode="create")
+    assert run(f"SELECT count(*), sum(i) FROM {table}") == [(800_000, 8 * 4999950000)]
+
+
+def test_an_ingestion_that_breaks_leaves_nothing(connect, run, table):
+    def batches():
+        yield pa.record_batch({"i": pa.array([1, 2])})
+        raise RuntimeError("the source broke")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("i", pa.int64())]), batches())
+    with connect().cursor() as cursor:
+        with pytest.raises(Exception):
+            cursor.adbc_ingest(table, reader, mode="create")
+    with pytest.raises(adm.Error):
+        run(f"SELECT * FROM {table}")
+
+
+def test_temporary_tables_are_the_sessions(connect):
+    first, second = connect(), connect()
+    with first.cursor() as cursor:
+        cursor.adbc_ingest("mine", pa.table({"a": [1, 2, 3]}), mode="create", temporary=True)
+        cursor.execute("SELECT sum(a) FROM mine")
+        assert cursor.fetchone()[0] == 6
+    with second.cursor() as cursor, pytest.raises(adm.Error):
+        cursor.execute("SELECT * FROM mine")
+
+
+def test_columns_of_tables(connect, run, table):
+    run(f"CREATE TABLE {table} (a INT NOT NULL, b VARCHAR, c DECIMAL(12, 3), PRIMARY KEY (a))")
+    schema = connect().adbc_get_table_schema(table)
+    assert [(field.name, str(field.type), field.nullable) for field in schema] == [
+        ("a", "int32", False), ("b", "string", True), ("c", "decimal128(12, 3)", True)]
+    assert schema.field("c").metadata[b"ARROW:FLIGHT:SQL:TYPE_NAME"] == b"DECIMAL(12, 3)"
+
+
+def test_either_dialect_over_the_same_tables(connect, table):
+    connection = connect()
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {table} AS SELECT 7 AS a, 2 AS b")
+        connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.dialect": "spark"})
+        cursor.execute(f"SELECT a DIV b, `a` FROM {table}")
+        assert cursor.fetchall() == [(3, 7)]
+        cursor.execute("SELECT upper(concat_ws('-', 'a', 'b')) AS x LATERAL VIEW explode(array(1, 2)) t AS y")
+        assert cursor.fetchall() == [("A-B",), ("A-B",)]
+        connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.dialect": "datafusion"})
+        cursor.execute(f'SELECT "a"::VARCHAR || \'!\' FROM {table}')
+        assert cursor.fetchall() == [("7!",)]
+
+
+def test_a_long_query_leaves_the_server_alive_and_a_cancel_frees_it(connect):
+    ten = "(" + " UNION ALL ".join(f"SELECT {i} AS v" for i in range(10)) + ")"
+    slow = "SELECT SUM((t0.v * 7 + t1.v * 5 + t8.v) % 11) FROM " + " CROSS JOIN ".join(f"{ten} AS t{i}" for i in range(9))
+    cursor = connect().cursor()
+    said = []
+
+    def go():
+        try:
+            cursor.execute(slow)
+            said.append(cursor.fetchall())
+        except adm.Error as error:
+            said.append(error.status_code)
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    time.sleep(0.5)
+    start = time.monotonic()
+    with connect().cursor() as other:
+        other.execute("SELECT 1")
+        assert other.fetchone()[0] == 1
+    assert time.monotonic() - start < 2
+    start = time.monotonic()
+    cursor.adbc_cancel()
+    thread.join(20)
+    assert not thread.is_alive() and said == [adm.AdbcStatusCode.CANCELLED]
+    assert time.monotonic() - start < 2
+    cursor.close()
+
+
+def test_other_readers_of_adbc(address, connect, run):
+    polars = pytest.importorskip("polars")
+    connection = connect()
+    frame = polars.read_database("SELECT 1 AS a, 'x' AS b", connection)
+    assert frame.rows() == [(1, "x")]

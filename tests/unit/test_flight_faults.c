@@ -1,0 +1,111 @@
+/* Every allocation of a Flight SQL exchange fails once. What is checked: each call ends, nothing crashes, and the service
+ * works afterwards; nothing leaks (the sanitizer builds look). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "support/flight_client.h"
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+static atomic_llong countdown = -1; /* < 0: nothing fails; 0: the next one */
+static atomic_llong failures;
+/* The client's own allocations do not fail: it is not what is tested. */
+static _Thread_local bool is_client;
+
+static bool fails(void) {
+  if (is_client || atomic_load(&countdown) < 0 || atomic_fetch_sub(&countdown, 1) != 0) return false;
+  atomic_fetch_add(&failures, 1);
+  return true;
+}
+void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
+void *__wrap_calloc(size_t count, size_t size) { return fails() ? NULL : __real_calloc(count, size); }
+void *__wrap_realloc(void *memory, size_t size) { return fails() ? NULL : __real_realloc(memory, size); }
+
+static flight_client client;
+
+static trn_status run_query(void) { return flight_run(&client, "SELECT id, id + 1 AS y FROM range(50)").status; }
+
+static trn_status run_metadata(void) {
+  static const char *const names[] = {"CommandGetSqlInfo", "CommandGetTables", "CommandGetXdbcTypeInfo"};
+  trn_status first = TRN_OK;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    trn_strbuf command = flight_command(names[i], NULL);
+    trn_status status = flight_get(&client, command.data, command.size).status;
+    if (!first) first = status;
+    trn__strbuf_finish(&command);
+  }
+  return first;
+}
+
+static trn_status run_prepared(void) {
+  char handle[64] = "";
+  trn_status status = flight_prepare(&client, "SELECT CAST(1 AS BIGINT) AS x", handle, NULL);
+  if (status) return status;
+  trn_strbuf command = flight_prepared_query(handle);
+  Arrow__Flight__Protocol__FlightInfo *info = flight_info_of(&client, &command, &status);
+  if (info) {
+    status = flight_get(&client, info->endpoint[0]->ticket->ticket.data, info->endpoint[0]->ticket->ticket.len).status;
+    arrow__flight__protocol__flight_info__free_unpacked(info, NULL);
+  }
+  trn__strbuf_finish(&command);
+  return status;
+}
+
+static trn_status run_handshake(void) {
+  trn_inproc_reply reply;
+  client.authorization = "Basic YTpi";
+  trn_status status = flight_call(&client, "Handshake", NULL, 0, &reply);
+  client.authorization = NULL;
+  trn__inproc_reply_finish(&reply);
+  return status;
+}
+
+static void each_allocation_fails(trn_status (*attempt)(void), long long stride) {
+  for (long long k = 0;; k += stride) {
+    assert_true(k < 100000);
+    atomic_store(&failures, 0);
+    atomic_store(&countdown, k);
+    trn_status status = attempt();
+    atomic_store(&countdown, -1);
+    if (!atomic_load(&failures)) {
+      assert_int_equal(status, TRN_OK);
+      assert_true(k > 0);
+      return;
+    }
+    assert_int_equal(attempt(), TRN_OK); /* the service is unharmed */
+  }
+}
+
+static void queries(void **state) { (void)state, each_allocation_fails(run_query, 1); }
+static void metadata(void **state) { (void)state, each_allocation_fails(run_metadata, 3); }
+static void prepared_statements(void **state) { (void)state, each_allocation_fails(run_prepared, 1); }
+static void handshakes(void **state) { (void)state, each_allocation_fails(run_handshake, 1); }
+
+static int set_up(void **state) {
+  static const trn_flightsql_options options = {.struct_size = sizeof options, .dialect = "spark"};
+  (void)state;
+  is_client = true;
+  return flight_start(&client, &options);
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  flight_stop(&client);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(queries), cmocka_unit_test(metadata),
+                                     cmocka_unit_test(prepared_statements), cmocka_unit_test(handshakes)};
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
