@@ -97,12 +97,18 @@ static trn_status open_source(void *self, void *state, const trn_source_request 
   trn_source *source = calloc(1, sizeof *source);
   if (!source) return trn__no_memory(error);
   trn_status status = trn__embedded_engine_session(state, &session, error);
-  if (!status) {
-    int32_t code = !strcmp(request->format, "ipc")
-                       ? b->engine->source_ipc(session, request->data, request->data_size, &source->source, schema, &failure)
-                       : b->engine->source_files(session, request->format, request->paths, request->path_count,
-                                                 request->options, request->option_count, request->schema,
-                                                 &source->source, schema, &failure);
+  if (!status && !strcmp(request->format, TRN_SOURCE_TABLE)) {
+    status = trn__embedded_open_table(b, session, request->data, &source->source, schema, error);
+  } else if (!status) {
+    int32_t code;
+    if (!strcmp(request->format, "ipc")) {
+      code = b->engine->source_ipc(session, request->data, request->data_size, &source->source, schema, &failure);
+    } else if (!strcmp(request->format, TRN_SOURCE_FFI) && TRN_ENGINE_HAS(b->engine, source_ffi)) {
+      code = b->engine->source_ffi(session, (void *)request->data, &source->source, schema, &failure);
+    } else {
+      code = b->engine->source_files(session, request->format, request->paths, request->path_count, request->options,
+                                     request->option_count, request->schema, &source->source, schema, &failure);
+    }
     if (code) status = trn__engine_error(&failure, error);
   }
   if (session) b->engine->session_release(session);
@@ -275,8 +281,8 @@ static const trn_operation_ops operation_ops = {.struct_size = sizeof(trn_operat
                                                 .destroy = run_unref};
 
 /* Decorrelates, lowers; gives the engine's plan. */
-trn_status trn__embedded_lower(trn_embedded *b, trn_engine_session *session, const trn_plan *plan, trn_engine_plan **out,
-                               trn_error **error) {
+static trn_status lower(trn_embedded *b, trn_engine_session *session, const trn_plan *plan, bool with_names,
+                        trn_engine_plan **out, trn_error **error) {
   trn_engine_error failure = {.position = -1};
   trn_lowered lowered = {0};
   trn_engine_source **sources = NULL;
@@ -287,7 +293,7 @@ trn_status trn__embedded_lower(trn_embedded *b, trn_engine_session *session, con
   trn_status status = arena ? trn__plan_check_size(plan->root, error) : trn__no_memory(error);
   if (!status) status = trn__decorrelate(arena, plan->root, &next, &root, error);
   if (!status) status = trn__prune(arena, root, next, &root, error);
-  if (!status) status = trn__lower(root, &lowered, error);
+  if (!status) status = trn__lower(root, with_names, &lowered, error);
   if (!status) {
     sources = calloc(lowered.sources.count + 1, sizeof *sources);
     originals = calloc(lowered.originals.count + 1, sizeof *originals);
@@ -304,6 +310,33 @@ trn_status trn__embedded_lower(trn_embedded *b, trn_engine_session *session, con
   free(sources);
   trn__lowered_finish(&lowered);
   trn__arena_unref(arena);
+  return status;
+}
+
+trn_status trn__embedded_lower(trn_embedded *b, trn_engine_session *session, const trn_plan *plan, trn_engine_plan **out,
+                               trn_error **error) {
+  return lower(b, session, plan, false, out, error);
+}
+
+trn_status trn__embedded_encode(void *self, void *state, trn_plan *plan, const char *format, trn_bytes *out,
+                                trn_error **error) {
+  trn_embedded *b = self;
+  trn_engine_session *session = NULL;
+  trn_engine_plan *lowered = NULL;
+  trn_engine_error failure = {.position = -1};
+  trn_engine_bytes bytes = {0};
+  struct ArrowSchema schema = {0};
+  if (!TRN_ENGINE_HAS(b->engine, encode))
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this engine does not encode plans as '%s'", format);
+  trn_status status = trn__embedded_engine_session(state, &session, error);
+  if (!status) status = lower(b, session, plan, true, &lowered, error);
+  if (!status && trn_plan_schema(plan, &schema)) status = trn__no_memory(error);
+  if (!status && b->engine->encode(session, lowered, format, &schema, &bytes, &failure))
+    status = trn__engine_error(&failure, error);
+  if (!status) *out = (trn_bytes){bytes.data, bytes.size, bytes.release, bytes.self};
+  if (schema.release) schema.release(&schema);
+  if (lowered) b->engine->plan_release(lowered);
+  if (session) b->engine->session_release(session);
   return status;
 }
 
@@ -364,6 +397,7 @@ static const trn_backend_ops backend_ops = {.struct_size = sizeof(trn_backend_op
                                             .explain = explain,
                                             .destroy = destroy,
                                             .decode = trn__embedded_decode,
+                                            .encode = trn__embedded_encode,
                                             .decode_statement = trn__embedded_decode_statement};
 
 trn_status trn_embedded_backend_create(const trn_embedded_options *options, trn_backend **out, trn_error **error) {

@@ -6,20 +6,13 @@
  * because plans with correlated subqueries cannot be encoded and the engine pulls outer references out of filters only.
  *
  * Bounds: recursion follows the plan's own nesting, which is limited by TRN_PLAN_DEPTH_MAX; runs on a big stack. */
-#include "optimize/optimize.h"
+#include "optimize/decorrelate.h"
 
 #define MAX_DEPTH TRN_PLAN_DEPTH_MAX
 
-typedef struct dec {
-  trn_arena *arena;
-  uint32_t next; /* next free column id */
-  unsigned depth;
-  trn_error **error;
-} dec;
-
 static trn_status fix_rel(dec *d, const trn_rel *rel, const trn_rel **out);
 
-static trn_status unsupported(dec *d, const char *what) {
+trn_status trn__dec_unsupported(dec *d, const char *what) {
   return trn_error_set(d->error, TRN_UNIMPLEMENTED, NULL, "a correlated subquery with %s is not supported yet", what);
 }
 
@@ -54,16 +47,16 @@ static unsigned own_facts(const trn_rel *rel) {
   return found;
 }
 
-static bool rel_has_outer(const trn_rel *rel) {
+bool trn__rel_has_outer(const trn_rel *rel) {
   if (own_facts(rel) & HAS_OUTER) return true;
   for (uint32_t i = 0; i < rel->input_count; i++)
-    if (rel_has_outer(rel->inputs[i])) return true;
+    if (trn__rel_has_outer(rel->inputs[i])) return true;
   return false;
 }
 
 /* ---- building ---- */
 
-static const trn_expr *and2(dec *d, const trn_expr *a, const trn_expr *b) {
+const trn_expr *trn__dec_and(dec *d, const trn_expr *a, const trn_expr *b) {
   if (a == NULL) return b;
   if (b == NULL) return a;
   const trn_expr *args[2] = {a, b};
@@ -80,7 +73,7 @@ static const trn_expr *call2(dec *d, const char *name, const trn_expr *a, const 
   return trn__expr_call(d->arena, TRN_HOME_NATIVE, name, trn__type(TRN_TYPE_BOOL), a->nullable || b->nullable, args, 2);
 }
 
-static trn_column new_column(dec *d, const trn_type *type, bool nullable) {
+trn_column trn__dec_column(dec *d, const trn_type *type, bool nullable) {
   return (trn_column){.id = d->next++, .nullable = nullable, .type = type};
 }
 
@@ -92,8 +85,7 @@ static trn_rel *rebuild(dec *d, const trn_rel *rel, const trn_rel *const *inputs
   return copy;
 }
 
-/* Pass-through of `columns` of `input`. */
-static const trn_rel *project_columns(dec *d, const trn_rel *input, const trn_column *columns, uint32_t count) {
+const trn_rel *trn__dec_project(dec *d, const trn_rel *input, const trn_column *columns, uint32_t count) {
   const trn_expr **exprs = TRN_NEW_N(d->arena, const trn_expr *, count ? count : 1);
   if (!exprs) return NULL;
   for (uint32_t i = 0; i < count; i++)
@@ -103,17 +95,14 @@ static const trn_rel *project_columns(dec *d, const trn_rel *input, const trn_co
 
 /* ---- substitution ---- */
 
-typedef const trn_expr *(*replace_fn)(void *user, const trn_expr *leaf); /* NULL: keep */
-
-/* Replaces leaves (no args); gives `expr` itself when nothing changed, NULL when out of memory. */
-static const trn_expr *substitute(dec *d, const trn_expr *expr, replace_fn replace, void *user) {
+const trn_expr *trn__dec_substitute(dec *d, const trn_expr *expr, replace_fn replace, void *user) {
   if (expr->arg_count == 0) {
     const trn_expr *other = replace(user, expr);
     return other ? other : expr;
   }
   const trn_expr **args = NULL;
   for (uint32_t i = 0; i < expr->arg_count; i++) {
-    const trn_expr *arg = substitute(d, expr->args[i], replace, user);
+    const trn_expr *arg = trn__dec_substitute(d, expr->args[i], replace, user);
     if (!arg) return NULL;
     if (arg != expr->args[i] && !args) {
       args = TRN_NEW_N(d->arena, const trn_expr *, expr->arg_count);
@@ -148,7 +137,7 @@ static const trn_expr *outer_leaf(void *user, const trn_expr *leaf) {
 /* OUTER references to columns of `rel` become COLUMN; those further out stay. */
 static const trn_expr *bind_outer(dec *d, const trn_expr *expr, const trn_rel *rel) {
   outer_to_column o = {.d = d, .rel = rel};
-  const trn_expr *bound = substitute(d, expr, outer_leaf, &o);
+  const trn_expr *bound = trn__dec_substitute(d, expr, outer_leaf, &o);
   return o.failed ? NULL : bound;
 }
 
@@ -171,16 +160,6 @@ static bool split(trn_vec *out, const trn_expr *expr) {
 }
 
 /* ---- pulling correlated predicates up ---- */
-
-typedef struct pulled {
-  const trn_rel *rel;
-  const trn_column *columns; /* the subquery's own, wherever they are among rel's now */
-  trn_vec preds;             /* of trn_expr: inner columns as COLUMN (all of rel's columns), the others as OUTER */
-  /* What the columns of the original relation are when no row of the outer key exists: only below a global aggregate,
-   * which has a row even then. One per column of the original relation; NULL: no such promise. */
-  const trn_expr **empty;
-  bool one_row; /* at most one row for each combination of the pulled keys */
-} pulled;
 
 static trn_status pull(dec *d, const trn_rel *rel, pulled *out);
 
@@ -209,10 +188,10 @@ static trn_status pull_filter(dec *d, const trn_rel *rel, pulled *out) {
     const trn_expr *c = conjuncts.items[i];
     if (expr_facts(c) & HAS_OUTER) {
       if (out->empty)
-        status = unsupported(d, "an outer column in HAVING");
+        status = trn__dec_unsupported(d, "an outer column in HAVING");
       else if (!trn__vec_push(&out->preds, (void *)(uintptr_t)c))
         status = no_memory(d);
-    } else if (!(kept = and2(d, kept, c))) {
+    } else if (!(kept = trn__dec_and(d, kept, c))) {
       status = no_memory(d);
     }
   }
@@ -221,7 +200,7 @@ static trn_status pull_filter(dec *d, const trn_rel *rel, pulled *out) {
   if (!(out->rel = trn__rel_filter(d->arena, out->rel, kept))) return no_memory(d);
   if (out->empty) { /* HAVING over a global aggregate: the row for "no rows" passes it or not */
     by_column b = {rel->columns, rel->column_count, out->empty};
-    const trn_expr *test = substitute(d, kept, column_leaf, &b);
+    const trn_expr *test = trn__dec_substitute(d, kept, column_leaf, &b);
     if (!test) return no_memory(d);
     for (uint32_t i = 0; i < rel->column_count; i++) {
       const trn_expr *args[2] = {test, out->empty[i]};
@@ -272,7 +251,7 @@ static trn_status need_columns(dec *d, const trn_expr *expr, const trn_rel *inpu
 }
 
 static trn_status pull_project(dec *d, const trn_rel *rel, pulled *out) {
-  if (own_facts(rel) & HAS_OUTER) return unsupported(d, "an outer column in its select list");
+  if (own_facts(rel) & HAS_OUTER) return trn__dec_unsupported(d, "an outer column in its select list");
   trn_status status = pull(d, rel->inputs[0], out);
   if (status) return status;
   extra e = {0};
@@ -292,15 +271,14 @@ static trn_status pull_project(dec *d, const trn_rel *rel, pulled *out) {
     if (!empty) return no_memory(d);
     by_column b = {rel->inputs[0]->columns, rel->inputs[0]->column_count, out->empty};
     for (uint32_t i = 0; i < rel->column_count; i++)
-      if (!(empty[i] = substitute(d, rel->exprs[i], column_leaf, &b))) return no_memory(d);
+      if (!(empty[i] = trn__dec_substitute(d, rel->exprs[i], column_leaf, &b))) return no_memory(d);
     out->empty = empty;
   }
   out->rel = trn__rel_project(d->arena, out->rel, exprs, columns, total);
   return out->rel ? TRN_OK : no_memory(d);
 }
 
-/* Value of an aggregate over no rows. */
-static const trn_expr *empty_aggregate(dec *d, const trn_expr *aggregate) {
+const trn_expr *trn__dec_empty(dec *d, const trn_expr *aggregate) {
   const char *name = aggregate->u.aggregate.name;
   if (!strcmp(name, "count") || !strcmp(name, "trn.count_if")) return trn__expr_int(d->arena, aggregate->type, 0);
   if (!aggregate->nullable) return NULL; /* e.g. collect_list: an empty array, which has no literal here */
@@ -325,8 +303,8 @@ static trn_status keys_of(dec *d, pulled *out, const trn_expr **exprs, trn_colum
     const trn_expr *pred = out->preds.items[i];
     if (!(expr_facts(pred) & HAS_COLUMN)) continue; /* only about the outer row */
     int inner;
-    if (!is_key(pred, &inner)) return unsupported(d, "a correlation other than equality below an aggregate");
-    columns[*count] = new_column(d, pred->args[inner]->type, pred->args[inner]->nullable);
+    if (!is_key(pred, &inner)) return trn__dec_unsupported(d, "a correlation other than equality below an aggregate");
+    columns[*count] = trn__dec_column(d, pred->args[inner]->type, pred->args[inner]->nullable);
     exprs[*count] = pred->args[inner];
     const trn_expr *args[2] = {pred->args[0], pred->args[1]};
     if (!(args[inner] = trn__expr_column(d->arena, &columns[*count]))) return no_memory(d);
@@ -339,8 +317,8 @@ static trn_status keys_of(dec *d, pulled *out, const trn_expr **exprs, trn_colum
 }
 
 static trn_status pull_aggregate(dec *d, const trn_rel *rel, pulled *out) {
-  if (own_facts(rel) & HAS_OUTER) return unsupported(d, "an outer column in an aggregate");
-  if (rel->u.aggregate.set_count) return unsupported(d, "grouping sets");
+  if (own_facts(rel) & HAS_OUTER) return trn__dec_unsupported(d, "an outer column in an aggregate");
+  if (rel->u.aggregate.set_count) return trn__dec_unsupported(d, "grouping sets");
   trn_status status = pull(d, rel->inputs[0], out);
   if (status) return status;
   if (out->empty) out->empty = NULL; /* an aggregate over an aggregate: its own promise counts */
@@ -357,8 +335,8 @@ static trn_status pull_aggregate(dec *d, const trn_rel *rel, pulled *out) {
     out->empty = TRN_NEW_N(d->arena, const trn_expr *, rel->column_count + 1);
     if (!out->empty) return no_memory(d);
     for (uint32_t i = 0; i < rel->expr_count; i++)
-      if (!(out->empty[i] = empty_aggregate(d, rel->exprs[i])))
-        return unsupported(d, "an aggregate that is not NULL over no rows");
+      if (!(out->empty[i] = trn__dec_empty(d, rel->exprs[i])))
+        return trn__dec_unsupported(d, "an aggregate that is not NULL over no rows");
   } else {
     out->one_row = false;
   }
@@ -374,10 +352,10 @@ static trn_status pull_join(dec *d, const trn_rel *rel, pulled *out) {
   trn_join_type type = (trn_join_type)rel->u.join.type;
   const trn_expr *condition = rel->expr_count ? rel->exprs[0] : NULL;
   bool inner = type == TRN_JOIN_INNER;
-  if (!inner && (rel_has_outer(rel->inputs[1]) || (condition && expr_facts(condition) & HAS_OUTER)))
-    return unsupported(d, "an outer column below an outer, semi or anti join");
+  if (!inner && (trn__rel_has_outer(rel->inputs[1]) || (condition && expr_facts(condition) & HAS_OUTER)))
+    return trn__dec_unsupported(d, "an outer column below an outer, semi or anti join");
   if (!inner && (type == TRN_JOIN_RIGHT || type == TRN_JOIN_FULL))
-    return unsupported(d, "an outer column below a join");
+    return trn__dec_unsupported(d, "an outer column below a join");
   trn_status status = pull(d, rel->inputs[0], out);
   pulled right = {.rel = rel->inputs[1]};
   if (!status && inner) status = pull(d, rel->inputs[1], &right);
@@ -387,15 +365,15 @@ static trn_status pull_join(dec *d, const trn_rel *rel, pulled *out) {
   for (size_t i = 0; !status && i < conjuncts.count; i++) {
     const trn_expr *c = conjuncts.items[i];
     if (!(expr_facts(c) & HAS_OUTER)) {
-      if (!(kept = and2(d, kept, c))) status = no_memory(d);
+      if (!(kept = trn__dec_and(d, kept, c))) status = no_memory(d);
     } else if (!trn__vec_push(&out->preds, (void *)(uintptr_t)c)) {
       status = no_memory(d);
     }
   }
   for (size_t i = 0; !status && i < right.preds.count; i++)
     if (!trn__vec_push(&out->preds, right.preds.items[i])) status = no_memory(d);
-  if (!status && ((out->empty && out->preds.count) || right.empty) && rel_has_outer(rel))
-    status = unsupported(d, "a join over a correlated aggregate");
+  if (!status && ((out->empty && out->preds.count) || right.empty) && trn__rel_has_outer(rel))
+    status = trn__dec_unsupported(d, "a join over a correlated aggregate");
   out->empty = NULL, out->one_row = false;
   if (!status) {
     bool mark = type == TRN_JOIN_LEFT_MARK; /* keeps its mark column, the last one */
@@ -416,7 +394,7 @@ static trn_status pull(dec *d, const trn_rel *rel, pulled *out) {
     return trn_error_set(d->error, TRN_RESOURCE_EXHAUSTED, NULL, "the plan is nested deeper than %u", MAX_DEPTH);
   trn_status status = TRN_OK;
   bool global = rel->kind == TRN_REL_AGGREGATE && rel->u.aggregate.group_count == 0 && !rel->u.aggregate.set_count;
-  if (!rel_has_outer(rel)) {
+  if (!trn__rel_has_outer(rel)) {
     out->rel = rel;
     out->one_row = global;
     d->depth--;
@@ -429,22 +407,22 @@ static trn_status pull(dec *d, const trn_rel *rel, pulled *out) {
   case TRN_REL_JOIN: status = pull_join(d, rel, out); break;
   case TRN_REL_DISTINCT:
     status = pull(d, rel->inputs[0], out);
-    if (!status && out->empty) status = unsupported(d, "DISTINCT over an aggregate");
+    if (!status && out->empty) status = trn__dec_unsupported(d, "DISTINCT over an aggregate");
     if (!status && !(out->rel = trn__rel_create(d->arena, TRN_REL_DISTINCT, &out->rel, 1, NULL, 0, out->rel->columns,
                                                 out->rel->column_count)))
       status = no_memory(d);
     break;
   case TRN_REL_SORT:
     if (rel->u.sort.fetch >= 0)
-      status = unsupported(d, "LIMIT");
+      status = trn__dec_unsupported(d, "LIMIT");
     else
       status = pull(d, rel->inputs[0], out); /* the order inside a subquery means nothing */
     break;
-  case TRN_REL_LIMIT: status = unsupported(d, "LIMIT"); break;
+  case TRN_REL_LIMIT: status = trn__dec_unsupported(d, "LIMIT"); break;
   case TRN_REL_UNION:
-  case TRN_REL_SET: status = unsupported(d, "a set operation"); break;
-  case TRN_REL_WINDOW: status = unsupported(d, "a window function"); break;
-  default: status = unsupported(d, "an outer column at this place"); break;
+  case TRN_REL_SET: status = trn__dec_unsupported(d, "a set operation"); break;
+  case TRN_REL_WINDOW: status = trn__dec_unsupported(d, "a window function"); break;
+  default: status = trn__dec_unsupported(d, "an outer column at this place"); break;
   }
   d->depth--;
   return status;
@@ -456,7 +434,7 @@ static trn_status pull(dec *d, const trn_rel *rel, pulled *out) {
 static trn_status bind_preds(dec *d, const pulled *p, const trn_rel *outer, const trn_expr **condition) {
   for (size_t i = 0; i < p->preds.count; i++) {
     const trn_expr *bound = bind_outer(d, p->preds.items[i], outer);
-    if (!bound || !(*condition = and2(d, *condition, bound))) return no_memory(d);
+    if (!bound || !(*condition = trn__dec_and(d, *condition, bound))) return no_memory(d);
   }
   return TRN_OK;
 }
@@ -471,7 +449,7 @@ static const trn_rel *strip_for_exists(const trn_rel *rel) {
   }
 }
 
-static bool is_global_aggregate(const trn_rel *rel) {
+bool trn__is_global_aggregate(const trn_rel *rel) {
   while (rel->kind == TRN_REL_PROJECT || rel->kind == TRN_REL_SORT) rel = rel->inputs[0];
   return rel->kind == TRN_REL_AGGREGATE && rel->u.aggregate.group_count == 0 && rel->u.aggregate.set_count == 0;
 }
@@ -489,7 +467,7 @@ static trn_status in_condition(dec *d, const trn_expr *in, const pulled *p, bool
       const trn_expr *null = call1(d, "is_null", column);
       test = null ? call2(d, "or", test, null) : NULL;
     }
-    if (!test || !(*condition = and2(d, *condition, test))) return no_memory(d);
+    if (!test || !(*condition = trn__dec_and(d, *condition, test))) return no_memory(d);
   }
   return TRN_OK;
 }
@@ -501,13 +479,23 @@ static bool in_is_nullable(const trn_expr *in, const pulled *p) {
 }
 
 /* Fixes and pulls a subquery. finish_pulled() afterwards, also on failure. */
-static trn_status open_subquery(dec *d, const trn_expr *sub, pulled *p) {
+static trn_status open_subquery(dec *d, const trn_expr *sub, const trn_rel *outer, pulled *p) {
   const trn_rel *rel = sub->u.subquery.rel;
   if (sub->u.subquery.kind == TRN_SUBQUERY_EXISTS) rel = strip_for_exists(rel);
   trn_status status = fix_rel(d, rel, &rel);
   if (status) return status;
   p->columns = rel->columns;
-  return pull(d, rel, p);
+  trn_error **error = d->error;
+  d->error = NULL;
+  unsigned depth = d->depth;
+  status = pull(d, rel, p);
+  d->error = error;
+  d->depth = depth;
+  if (status == TRN_OK) return TRN_OK;
+  trn__vec_finish(&p->preds);
+  *p = (pulled){.columns = rel->columns};
+  if (status == TRN_UNIMPLEMENTED) return trn__depend(d, rel, outer, p);
+  return trn_error_set(error, status, NULL, "The subqueries could not be joined.");
 }
 
 /* [NOT] EXISTS / [NOT] IN as a conjunct: a semi or anti join. `negated` includes the subquery's own flag. */
@@ -515,8 +503,8 @@ static trn_status join_predicate(dec *d, const trn_expr *sub, bool negated, cons
   pulled p = {0};
   const trn_expr *condition = NULL;
   bool null_aware = false, is_in = sub->u.subquery.kind == TRN_SUBQUERY_IN;
-  trn_status status = open_subquery(d, sub, &p);
-  if (!status && !is_in && is_global_aggregate(strip_for_exists(sub->u.subquery.rel))) { /* always one row */
+  trn_status status = open_subquery(d, sub, *cur, &p);
+  if (!status && !is_in && trn__is_global_aggregate(strip_for_exists(sub->u.subquery.rel))) { /* always one row */
     trn__vec_finish(&p.preds);
     if (!negated) return TRN_OK;
     const trn_expr *never = trn__expr_bool(d->arena, false);
@@ -543,7 +531,7 @@ static trn_status join_predicate(dec *d, const trn_expr *sub, bool negated, cons
 static trn_status mark_join(dec *d, const trn_rel **cur, const trn_rel *right, const trn_expr *condition,
                             const trn_expr **mark) {
   if (!condition && !(condition = trn__expr_bool(d->arena, true))) return no_memory(d);
-  trn_column column = new_column(d, trn__type(TRN_TYPE_BOOL), false);
+  trn_column column = trn__dec_column(d, trn__type(TRN_TYPE_BOOL), false);
   *cur = trn__rel_mark_join(d->arena, *cur, right, condition, column.id);
   *mark = trn__expr_column(d->arena, &column);
   return *cur && *mark ? TRN_OK : no_memory(d);
@@ -555,8 +543,8 @@ static trn_status mark_predicate(dec *d, const trn_expr *sub, bool negated, cons
   pulled p = {0};
   const trn_expr *condition = NULL, *mark = NULL;
   bool is_in = sub->u.subquery.kind == TRN_SUBQUERY_IN;
-  trn_status status = open_subquery(d, sub, &p);
-  if (!status && !is_in && is_global_aggregate(strip_for_exists(sub->u.subquery.rel))) {
+  trn_status status = open_subquery(d, sub, *cur, &p);
+  if (!status && !is_in && trn__is_global_aggregate(strip_for_exists(sub->u.subquery.rel))) {
     mark = trn__expr_bool(d->arena, true); /* always one row */
   } else {
     if (!status) status = bind_preds(d, &p, *cur, &condition);
@@ -585,7 +573,7 @@ static trn_status one_row_per_key(dec *d, pulled *p) {
   single->u.aggregate.name = "trn.single_value";
   single->u.aggregate.home = TRN_HOME_LIBRARY;
   exprs[keys] = single;
-  columns[keys] = new_column(d, value.type, true);
+  columns[keys] = trn__dec_column(d, value.type, true);
   trn_rel *aggregate = trn__rel_create(d->arena, TRN_REL_AGGREGATE, &p->rel, 1, exprs, keys + 1, columns, keys + 1);
   if (!aggregate) return no_memory(d);
   aggregate->u.aggregate.group_count = keys;
@@ -594,7 +582,7 @@ static trn_status one_row_per_key(dec *d, pulled *p) {
   if (!order) return no_memory(d);
   order[0] = columns[keys];
   memcpy(order + 1, columns, keys * sizeof *order);
-  p->rel = project_columns(d, aggregate, order, keys + 1);
+  p->rel = trn__dec_project(d, aggregate, order, keys + 1);
   p->empty = NULL, p->one_row = true;
   p->columns = order;
   return p->rel ? TRN_OK : no_memory(d);
@@ -609,8 +597,8 @@ static trn_status join_scalar(dec *d, const trn_expr *sub, const trn_rel **cur, 
   pulled p = {0};
   const trn_expr *condition = NULL;
   const trn_rel *left = *cur;
-  trn_status status = open_subquery(d, sub, &p);
-  bool global = !status && is_global_aggregate(sub->u.subquery.rel);
+  trn_status status = open_subquery(d, sub, *cur, &p);
+  bool global = !status && trn__is_global_aggregate(sub->u.subquery.rel);
   if (!status && !p.one_row && !(global && p.preds.count == 0)) status = one_row_per_key(d, &p);
   /* A correlated subquery that had to be reduced is without its own "no rows" promise: NULL, as SQL has it. */
   trn_column value = status ? (trn_column){0} : p.columns[0];
@@ -628,7 +616,7 @@ static trn_status join_scalar(dec *d, const trn_expr *sub, const trn_rel **cur, 
     }
     if (!status) {
       exprs[count] = yes;
-      marker = columns[count] = new_column(d, yes->type, false);
+      marker = columns[count] = trn__dec_column(d, yes->type, false);
       if (!(p.rel = trn__rel_project(d->arena, p.rel, exprs, columns, count + 1))) status = no_memory(d);
     }
   }
@@ -661,6 +649,17 @@ static bool is_predicate_subquery(const trn_expr *expr) {
   return expr->kind == TRN_EXPR_SUBQUERY && expr->u.subquery.kind != TRN_SUBQUERY_SCALAR;
 }
 
+/* A subquery that is written once may stand twice, in x BETWEEN a AND b: it is joined once. */
+static trn_status scalar_once(dec *d, const trn_expr *sub, const trn_rel **cur, const trn_expr **out) {
+  for (const joined *j = d->joined; j; j = j->next)
+    if (j->rel == sub->u.subquery.rel) return *out = j->value, TRN_OK;
+  trn_status status = join_scalar(d, sub, cur, out);
+  joined *j = status ? NULL : TRN_NEW(d->arena, joined);
+  if (!status && !j) return no_memory(d);
+  if (j) *j = (joined){.rel = sub->u.subquery.rel, .value = *out, .next = d->joined}, d->joined = j;
+  return status;
+}
+
 static trn_status replace_in(dec *d, const trn_expr *expr, const trn_rel **cur, const trn_expr **out) {
   if (!(expr_facts(expr) & HAS_SUBQUERY)) return *out = expr, TRN_OK;
   bool negated = is_native(expr, "not") && is_predicate_subquery(expr->args[0]); /* NOT (a IN ...) is NOT IN */
@@ -675,7 +674,7 @@ static trn_status replace_in(dec *d, const trn_expr *expr, const trn_rel **cur, 
   copy->args = args;
   *out = copy;
   if (expr->kind != TRN_EXPR_SUBQUERY) return TRN_OK;
-  if (!is_predicate_subquery(expr)) return join_scalar(d, copy, cur, out);
+  if (!is_predicate_subquery(expr)) return scalar_once(d, copy, cur, out);
   return mark_predicate(d, copy, negated != expr->u.subquery.negated, cur, out);
 }
 
@@ -696,20 +695,20 @@ static trn_status fix_condition(dec *d, const trn_expr *condition, const trn_rel
     }
     const trn_expr *fixed = NULL;
     status = replace_in(d, c, cur, &fixed);
-    if (!status && !(*kept = and2(d, *kept, fixed))) status = no_memory(d);
+    if (!status && !(*kept = trn__dec_and(d, *kept, fixed))) status = no_memory(d);
   }
   trn__vec_finish(&conjuncts);
   return status;
 }
 
-static trn_status fix_filter(dec *d, const trn_rel *rel, const trn_rel *input, const trn_expr *condition,
-                             const trn_rel **out) {
+trn_status trn__fix_filter(dec *d, const trn_rel *rel, const trn_rel *input, const trn_expr *condition,
+                           const trn_rel **out) {
   const trn_rel *cur = input;
   const trn_expr *kept = NULL;
   trn_status status = fix_condition(d, condition, &cur, &kept);
   if (status) return status;
   if (kept && !(cur = trn__rel_filter(d->arena, cur, kept))) return no_memory(d);
-  if (cur->column_count != rel->column_count && !(cur = project_columns(d, cur, rel->columns, rel->column_count)))
+  if (cur->column_count != rel->column_count && !(cur = trn__dec_project(d, cur, rel->columns, rel->column_count)))
     return no_memory(d);
   *out = cur;
   return TRN_OK;
@@ -728,18 +727,18 @@ static trn_status fix_single(dec *d, const trn_rel *rel, const trn_rel *input, c
   if (!copy) return no_memory(d);
   *out = copy;
   if (rel->kind == TRN_REL_PROJECT || rel->kind == TRN_REL_AGGREGATE || cur == input) return TRN_OK;
-  if (rel->kind != TRN_REL_SORT && rel->kind != TRN_REL_REPARTITION) return unsupported(d, "this relation around it");
+  if (rel->kind != TRN_REL_SORT && rel->kind != TRN_REL_REPARTITION)
+    return trn__dec_unsupported(d, "this relation around it");
   copy->columns = cur->columns, copy->column_count = cur->column_count;
-  return (*out = project_columns(d, copy, rel->columns, rel->column_count)) ? TRN_OK : no_memory(d);
+  return (*out = trn__dec_project(d, copy, rel->columns, rel->column_count)) ? TRN_OK : no_memory(d);
 }
 
 static trn_status fix_join(dec *d, const trn_rel *rel, const trn_rel *const *inputs, const trn_rel **out) {
   if (rel->u.join.type == TRN_JOIN_INNER) {
     const trn_rel *cross = trn__rel_join(d->arena, TRN_JOIN_INNER, inputs[0], inputs[1], NULL);
-    return cross ? fix_filter(d, rel, cross, rel->exprs[0], out) : no_memory(d);
+    return cross ? trn__fix_filter(d, rel, cross, rel->exprs[0], out) : no_memory(d);
   }
-  return trn_error_set(d->error, TRN_UNIMPLEMENTED, NULL,
-                       "a subquery in the condition of an outer, semi or anti join is not supported yet");
+  return trn__fix_outer_join(d, rel, inputs, out);
 }
 
 static trn_status fix_rel(dec *d, const trn_rel *rel, const trn_rel **out) {
@@ -753,9 +752,11 @@ static trn_status fix_rel(dec *d, const trn_rel *rel, const trn_rel **out) {
     status = fix_rel(d, rel->inputs[i], &inputs[i]);
     if (!status) changed |= inputs[i] != rel->inputs[i];
   }
+  joined *before = d->joined;
+  d->joined = NULL;
   if (!status && (own_facts(rel) & HAS_SUBQUERY)) {
     if (rel->kind == TRN_REL_FILTER)
-      status = fix_filter(d, rel, inputs[0], rel->exprs[0], out);
+      status = trn__fix_filter(d, rel, inputs[0], rel->exprs[0], out);
     else if (rel->kind == TRN_REL_JOIN)
       status = fix_join(d, rel, inputs, out);
     else if (rel->input_count == 1)
@@ -766,6 +767,7 @@ static trn_status fix_rel(dec *d, const trn_rel *rel, const trn_rel **out) {
     *out = changed ? rebuild(d, rel, inputs, rel->exprs) : rel;
     if (!*out) status = no_memory(d);
   }
+  d->joined = before;
   d->depth--;
   return status;
 }

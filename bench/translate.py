@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""How the time of planning grows with a plan: each shape at two sizes, one four times the other; linear is a ratio of about 4.
+
+usage: translate.py sc://HOST:PORT [--repeat N] [--only NAME]
+
+AnalyzePlan (the schema) measures translation alone; with --run the plan is executed too. The client's own time to build and send the
+plan is measured apart, by building the message only, and subtracted. Prints one line per shape: small, large, ratio.
+"""
+import argparse, statistics, sys, time, warnings
+
+warnings.simplefilter("ignore")
+from pyspark.sql import SparkSession, functions as F  # noqa: E402
+
+
+def columns(spark, n):
+    return spark.range(3).select(*[(F.col("id") + i).alias(f"c{i}") for i in range(n)])
+
+
+def columns_sql(spark, n):
+    return spark.sql("SELECT " + ", ".join(f"id + {i} AS c{i}" for i in range(n)) + " FROM range(3)")
+
+
+def wide_twice(spark, n):
+    return columns(spark, n).select("*").filter(F.col("c0") > 0)
+
+
+def with_column(spark, n):
+    frame = spark.range(3)
+    for i in range(n):
+        frame = frame.withColumn(f"c{i}", F.col("id") + i)
+    return frame
+
+
+def with_column_same(spark, n):
+    frame = spark.range(3).withColumn("x", F.lit(0))
+    for i in range(n):
+        frame = frame.withColumn("x", F.col("id") + i)
+    return frame
+
+
+def filters(spark, n):
+    frame = spark.range(3)
+    for i in range(n):
+        frame = frame.filter(F.col("id") != i + 10)
+    return frame
+
+
+def unions(spark, n):
+    frame = spark.range(1)
+    for i in range(1, n):
+        frame = frame.union(spark.range(i, i + 1))
+    return frame
+
+
+def unions_sql(spark, n):
+    return spark.sql(" UNION ALL ".join(f"SELECT {i} AS a" for i in range(n)))
+
+
+def in_list(spark, n):
+    return spark.range(3).filter(F.col("id").isin(list(range(n))))
+
+
+def in_sql(spark, n):
+    return spark.sql(f"SELECT * FROM range(3) WHERE id IN ({', '.join(map(str, range(n)))})")
+
+
+def case_when(spark, n):
+    return spark.sql("SELECT CASE id " + " ".join(f"WHEN {i} THEN 'v{i}'" for i in range(n)) + " END AS v FROM range(3)")
+
+
+def conjunction(spark, n):
+    return spark.sql("SELECT * FROM range(3) WHERE " + " AND ".join(f"id != {i + 10}" for i in range(n)))
+
+
+def joins(spark, n):
+    frame = spark.range(3)
+    for i in range(n):
+        frame = frame.join(spark.range(3).withColumn(f"c{i}", F.lit(i)), "id")
+    return frame
+
+
+def aggregates(spark, n):
+    return spark.range(3).agg(*[F.sum(F.col("id") + i).alias(f"s{i}") for i in range(n)])
+
+
+def values(spark, n):
+    return spark.sql("SELECT * FROM VALUES " + ", ".join(f"({i}, 'v{i}')" for i in range(n)))
+
+
+# name: (shape, the small size, the large one)
+SHAPES = {
+    "columns": (columns, 2500, 10000), "columns_sql": (columns_sql, 2500, 10000), "wide_twice": (wide_twice, 2500, 10000),
+    "with_column": (with_column, 110, 440), "with_column_same": (with_column_same, 110, 440), "filters": (filters, 100, 400),
+    "unions": (unions, 125, 500), "unions_sql": (unions_sql, 125, 500), "in_list": (in_list, 2000, 8000),
+    "in_sql": (in_sql, 2000, 8000), "case_when": (case_when, 500, 2000), "conjunction": (conjunction, 200, 800),
+    "joins": (joins, 15, 60), "aggregates": (aggregates, 500, 2000), "values": (values, 2500, 10000),
+}
+
+
+def seconds(spark, shape, size, run, repeat):
+    """The server's part: with the client's time to make the message taken off."""
+    frame = shape(spark, size)
+    taken, own = [], []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        frame._plan.to_proto(spark.client).SerializeToString()
+        own.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        if run:
+            frame.toArrow()
+        else:
+            spark.client.schema(frame._plan.to_proto(spark.client))
+        taken.append(time.perf_counter() - start)
+    return max(statistics.median(taken) - statistics.median(own), 0.0)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("remote")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--run", action="store_true", help="execute the plans, not only translate them")
+    options = parser.parse_args()
+    sys.setrecursionlimit(20000)
+    spark = SparkSession.builder.remote(options.remote).getOrCreate()
+    print(f"{'shape':<18}{'small':>8}{'large':>8}{'s':>10}{'s':>10}{'ratio':>8}")
+    for name, (shape, small, large) in SHAPES.items():
+        if options.only and name not in options.only.split(","):
+            continue
+        try:
+            first = seconds(spark, shape, small, options.run, options.repeat)
+            second = seconds(spark, shape, large, options.run, options.repeat)
+            print(f"{name:<18}{small:>8}{large:>8}{first:>10.4f}{second:>10.4f}{second / max(first, 1e-4):>8.1f}", flush=True)
+        except Exception as error:  # noqa: BLE001 - the others are still measured
+            print(f"{name:<18}{small:>8}{large:>8}  {type(error).__name__}: {str(error).splitlines()[0][:100]}", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
