@@ -2,7 +2,7 @@
 #ifndef TRN_BACKEND_EMBEDDED_H
 #define TRN_BACKEND_EMBEDDED_H
 #include "engine/engine.h"
-#include <trunnion/backend.h>
+#include <trunnion/table.h>
 
 typedef struct trn_embedded {
   const trn_engine *engine;
@@ -35,7 +35,13 @@ trn_status trn__embedded_engine_session(trn_embedded_session *session, trn_engin
 trn_status trn__embedded_lower(trn_embedded *backend, trn_engine_session *session, const trn_plan *plan,
                                trn_engine_plan **out, trn_error **error);
 
+/* A table of the program as the engine's source. Takes the table on success only. */
+trn_status trn__embedded_open_table(trn_embedded *backend, trn_engine_session *session, const trn_table_provider *table,
+                                    trn_engine_source **out, struct ArrowSchema *schema, trn_error **error);
+
 /* Slots of the backend. */
+trn_status trn__embedded_encode(void *self, void *state, trn_plan *plan, const char *format, trn_bytes *out,
+                                trn_error **error);
 trn_status trn__embedded_decode(void *self, void *state, const trn_plan_input *input, trn_plan **out, trn_error **error);
 trn_status trn__embedded_decode_statement(void *self, void *state, const trn_plan_input *input, trn_statement *out,
                                           trn_error **error);

@@ -352,6 +352,38 @@ static trn_status decode_sql(trn_embedded_session *session, const trn_plan_input
   return status;
 }
 
+/* A plan in another encoding is a query. */
+static trn_status decode_plan(trn_embedded_session *session, const trn_plan_input *input, trn_statement *out,
+                              trn_error **error) {
+  trn_embedded *b = session->backend;
+  decoding d = {.backend = b, .input = input};
+  trn_engine_error failure = {.position = -1};
+  trn_engine_plan *plan = NULL;
+  if (!TRN_ENGINE_HAS(b->engine, decode))
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this engine does not decode plans of format '%s'", input->format);
+  decoded *s = calloc(1, sizeof *s);
+  trn_status status = s ? trn__embedded_engine_session(session, &d.session, error) : trn__no_memory(error);
+  if (!status && b->engine->decode(d.session, input->format, input->data, input->size, input->resolve ? resolve : NULL, &d,
+                                   &plan, &failure))
+    status = failed(&d, &failure, error);
+  if (!status) status = lift(&d, plan, NULL, &s->plan, error);
+  if (!status && !strcmp(input->format, "datafusion.physical.v1")) s->plan->kind = TRN_PLAN_PHYSICAL;
+  if (plan) b->engine->plan_release(plan);
+  if (!status) status = statement_of(s, session->session, out, error);
+  if (status) {
+    decoded_destroy(s);
+    *out = (trn_statement){0};
+  }
+  decoding_finish(&d);
+  if (d.session) b->engine->session_release(d.session);
+  return status;
+}
+
+static bool is_plan_format(const char *format) {
+  return !strcmp(format, "datafusion.logical.v1") || !strcmp(format, "datafusion.physical.v1") ||
+         !strcmp(format, "substrait.plan.v1");
+}
+
 /* ---- slots ---- */
 
 trn_status trn__embedded_decode_statement(void *self, void *state, const trn_plan_input *input, trn_statement *out,
@@ -364,6 +396,7 @@ trn_status trn__embedded_decode_statement(void *self, void *state, const trn_pla
                            input->size, TRN_SQL_BYTES_MAX);
     return decode_sql(state, input, out, error);
   }
+  if (is_plan_format(input->format)) return decode_plan(state, input, out, error);
   return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "the embedded backend does not decode plans of format '%s'",
                        input->format);
 }

@@ -19,7 +19,8 @@ typedef struct trn_lowered {
   trn_vec sources;   /* of trn_source */
   trn_vec originals; /* of trn_source: what OPAQUE refers to */
 } trn_lowered;
-trn_status trn__lower(const trn_rel *root, trn_lowered *out, trn_error **error);
+/* `with_names`: tables of catalogs keep their names, for encodings that tables travel in by name. */
+trn_status trn__lower(const trn_rel *root, bool with_names, trn_lowered *out, trn_error **error);
 void trn__lowered_finish(trn_lowered *lowered);
 
 #endif

@@ -6,6 +6,7 @@
  * recurses. All integers little endian. str = u32 size, bytes. See ENCODING below. */
 #ifndef TRN_ENGINE_ENGINE_ABI_H
 #define TRN_ENGINE_ENGINE_ABI_H
+#include <stddef.h>
 #include <trunnion/arrow.h>
 #include <trunnion/error.h>
 #include <trunnion/function.h>
@@ -135,6 +136,35 @@ typedef struct trn_engine_lifted {
   void (*release)(void *self);
 } trn_engine_lifted;
 
+/* What a scan of a caller's table is asked for. Borrowed. */
+typedef struct trn_engine_table_scan {
+  size_t struct_size;
+  const uint32_t *projection; /* places of columns */
+  size_t projection_count;
+  const void *filters; /* header, then expressions, each over columns whose ids are their places */
+  size_t filters_size, filter_count;
+  int64_t limit; /* -1: none */
+  uint32_t partition;
+} trn_engine_table_scan;
+typedef struct trn_engine_table_statistics {
+  int64_t rows, bytes; /* -1: unknown */
+  bool is_exact;
+} trn_engine_table_statistics;
+/* All required; any thread. */
+typedef struct trn_engine_table_ops {
+  size_t struct_size;
+  int32_t (*schema)(void *self, struct ArrowSchema *out, trn_engine_error *);
+  /* answers[i]: 0 the filter is not applied, 1 it may leave rows that do not match, 2 it is applied exactly */
+  void (*supports)(void *self, const void *filters, size_t size, size_t count, uint8_t *answers);
+  uint32_t (*partitions)(void *self);
+  void (*statistics)(void *self, trn_engine_table_statistics *out);
+  int32_t (*scan)(void *self, const trn_engine_table_scan *, void **stream, trn_engine_error *);
+  /* One outstanding; OK: exactly one `done`, which takes the array and the error, on any thread but never inline. */
+  int32_t (*next)(void *stream, trn_engine_array_done done, void *user, trn_engine_error *);
+  void (*close)(void *stream); /* cancels an outstanding next, whose `done` still comes */
+  void (*destroy)(void *self);
+} trn_engine_table_ops;
+
 typedef struct trn_engine {
   size_t struct_size;
   uint32_t abi;
@@ -142,7 +172,7 @@ typedef struct trn_engine {
 
   /* Each returns the error's status. Blocking ones run on the calling thread, which has a big stack. */
   int32_t (*runtime_create)(const trn_engine_options *, trn_engine_runtime **out, trn_engine_error *);
-  void (*runtime_release)(trn_engine_runtime *); /* waits for nothing; executions keep what they need */
+  void (*runtime_release)(trn_engine_runtime *); /* ends its threads; waits up to 5 s for what still uses it */
   /* settings: engine keys ("datafusion.execution.target_partitions", ...). Cheap. */
   int32_t (*session_create)(trn_engine_runtime *, const trn_kv *settings, size_t count, trn_engine_session **out,
                             trn_engine_error *);
@@ -208,7 +238,22 @@ typedef struct trn_engine {
                    trn_engine_plan **out, trn_engine_error *);
   trn_engine_original *(*original_ref)(trn_engine_original *);
   void (*original_release)(trn_engine_original *);
+
+  /* Slots from here on may be missing in an engine of an older build: TRN_ENGINE_HAS. */
+  /* format: "datafusion.logical.v1", "datafusion.physical.v1", "substrait.plan.v1". Blocks. */
+  int32_t (*decode)(trn_engine_session *, const char *format, const void *bytes, size_t size,
+                    trn_engine_resolver resolve, void *user, trn_engine_plan **out, trn_engine_error *);
+  /* schema: NULL, or names and types of the result. Blocks. */
+  int32_t (*encode)(trn_engine_session *, trn_engine_plan *, const char *format, const struct ArrowSchema *schema,
+                    trn_engine_bytes *out, trn_engine_error *);
+  /* A table that the caller implements; `ops` lives as long as the process; takes `self` on success. */
+  int32_t (*source_table)(trn_engine_session *, const trn_engine_table_ops *ops, void *self, trn_engine_source **out,
+                          trn_engine_error *);
+  /* A FFI_TableProvider of the datafusion-ffi crate (the same major version); taken. */
+  int32_t (*source_ffi)(trn_engine_session *, void *provider, trn_engine_source **out, struct ArrowSchema *out_schema,
+                        trn_engine_error *);
 } trn_engine;
+#define TRN_ENGINE_HAS(engine, slot) ((engine)->struct_size >= offsetof(trn_engine, slot) + sizeof((engine)->slot))
 
 typedef const trn_engine *(*trn_engine_get_fn)(uint32_t abi); /* exported as "trn_engine_get"; NULL: ABI unknown */
 

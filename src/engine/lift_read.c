@@ -246,6 +246,37 @@ static trn_status run(trn_lifting *l) {
   return status;
 }
 
+trn_status trn__lift_columns(trn_arena *arena, const struct ArrowSchema *schema, trn_column **out, trn_error **error) {
+  if (schema->n_children < 0 || schema->n_children > UINT32_MAX)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a schema without children");
+  trn_column *columns = TRN_NEW_N(arena, trn_column, (size_t)schema->n_children + 1);
+  if (!columns) return trn__no_memory(error);
+  for (int64_t i = 0; i < schema->n_children; i++) {
+    const struct ArrowSchema *child = schema->children[i];
+    columns[i] = (trn_column){.id = (uint32_t)i, .nullable = (child->flags & ARROW_FLAG_NULLABLE) != 0};
+    if (trn__type_import(arena, child, &columns[i].type, NULL))
+      columns[i].type = trn__type_other(arena, child->format, strlen(child->format));
+    if (!columns[i].type) return trn__no_memory(error);
+  }
+  *out = columns;
+  return TRN_OK;
+}
+
+trn_status trn__lift_exprs(trn_arena *arena, const void *data, size_t size, const trn_column *columns, uint32_t count,
+                           uint32_t expr_count, const trn_expr *const **out, trn_error **error) {
+  const trn_lift_input in = {.data = data, .size = size, .next_column = COLUMNS_MAX};
+  trn_lifting l = {.in = &in, .arena = arena, .error = error, .at = data, .end = (const uint8_t *)data + size};
+  const trn_expr **exprs = NULL;
+  trn_status status = TRN_OK;
+  for (uint32_t i = 0; !status && i < count; i++) status = know(&l, &columns[i]);
+  if (!status) status = run(&l);
+  if (!status && l.count != expr_count) status = trn__lift_invalid(&l, "other expressions than were announced");
+  if (!status) status = trn__lift_pop_exprs(&l, expr_count, &exprs);
+  *out = exprs;
+  free(l.items), free(l.shared), free(l.known);
+  return status;
+}
+
 /* Display names and nullability, from the engine's schema. */
 static trn_status root_fields(trn_lifting *l, const trn_rel *root, const trn_field **out) {
   const struct ArrowSchema *schema = l->in->schema;

@@ -30,7 +30,7 @@ trn_status trn__engine_load(const char *path, const trn_engine **out, trn_error 
   trn_engine_get_fn get;
   *(void **)&get = dlsym(handle, "trn_engine_get");
   const trn_engine *engine = get ? get(TRN_ENGINE_ABI) : NULL;
-  if (!engine || engine->struct_size < sizeof(trn_engine))
+  if (!engine || engine->struct_size < offsetof(trn_engine, decode))
     return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "the engine %s does not speak version %d of the boundary",
                          path ? path : "libtrunnion_engine.so", TRN_ENGINE_ABI);
   *out = engine;

@@ -9,6 +9,7 @@ typedef struct slot {
 typedef struct lowering {
   trn_lowered *out;
   trn_error **error;
+  bool with_names;
   unsigned depth;
   slot *slots; /* open addressing over relations, to find those used more than once */
   size_t slot_count, slot_capacity;
@@ -253,15 +254,28 @@ static trn_status opaque(lowering *l, const trn_rel *r) {
   return TRN_OK;
 }
 
+/* The parts of a table's name, with a separator that names do not have; "": it has none. */
+static void table_name(lowering *l, const trn_scan_label *label) {
+  const trn_scan_info *info = label ? trn_scan_label_info(label) : NULL;
+  trn_strbuf name = {0};
+  if (l->with_names && info && info->kind == TRN_SCAN_TABLE && info->table)
+    trn__strbuf_printf(&name, "%s%s%s%s%s", info->catalog ? info->catalog : "", info->catalog ? "\x1f" : "",
+                       info->database ? info->database : "", info->database ? "\x1f" : "", info->table);
+  l->out->bytes.failed |= name.failed;
+  str(l, name.data ? name.data : "", name.size);
+  trn__strbuf_finish(&name);
+}
+
 static trn_status scan(lowering *l, const trn_rel *r) {
   trn_vec *sources = &l->out->sources;
   size_t index = 0;
   while (index < sources->count && sources->items[index] != (void *)r->u.scan.source) index++;
   if (index == sources->count && !trn__vec_push(sources, r->u.scan.source)) return trn__no_memory(l->error);
-  bool is_exact = false; /* the engine's own types are wanted, not those that it is told to make of them */
+  /* Exact: the engine's own types are wanted, not those that it is told to make of them. */
+  bool is_exact = l->with_names;
   for (uint32_t i = 0; i < r->column_count; i++) is_exact |= holds_other(r->columns[i].type);
   u8(l, is_exact ? TRN_OP_SCAN_TYPED : TRN_OP_SCAN), u32(l, (uint32_t)index);
-  if (is_exact) u32(l, 0); /* no label */
+  if (is_exact) table_name(l, r->u.scan.info);
   u32(l, r->column_count);
   for (uint32_t i = 0; i < r->column_count; i++) {
     u32(l, r->u.scan.indexes[i]), u32(l, r->columns[i].id);
@@ -387,8 +401,8 @@ static trn_status rel(lowering *l, const trn_rel *r) {
   return status;
 }
 
-trn_status trn__lower(const trn_rel *root, trn_lowered *out, trn_error **error) {
-  lowering l = {.out = out, .error = error};
+trn_status trn__lower(const trn_rel *root, bool with_names, trn_lowered *out, trn_error **error) {
+  lowering l = {.out = out, .error = error, .with_names = with_names};
   *out = (trn_lowered){0};
   trn_status status = count_uses(&l, root);
   l.depth = 0;
