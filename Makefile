@@ -1,12 +1,12 @@
 # make demo   build everything, make data, start the server, run PySpark against it
 # make test   what CI runs: tiers with time budgets (core, sanitizers, engine, clients, rotating)
-# Also: build, core, engine, test-all, bench, dist, format, clean
+# Also: build, core, engine, test-all, bench, dist, install (PREFIX=, DESTDIR=), symbols (docs/abi/symbols.txt), format, clean
 CACHE  := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/trunnion
 PYTHON := $(CACHE)/venv/bin/python
 TARGET := $(CACHE)/engine-target
 JOBS   := $(shell nproc)
 
-.PHONY: build core engine setup demo test test-all bench dist format clean
+.PHONY: build core engine setup demo test test-all bench dist format clean install symbols
 
 build: core engine
 
@@ -40,6 +40,12 @@ bench: build
 
 dist: core
 	@packaging/dist.sh build/release/generated
+
+install: build
+	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
+
+symbols: core
+	@$(PYTHON) tests/check_tree.py build/release --write-symbols
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -1,0 +1,41 @@
+/* Protocol frontends, to be mounted into any host's routes. */
+#ifndef TRUNNION_FRONTEND_H
+#define TRUNNION_FRONTEND_H
+#include <trunnion/backend.h>
+#include <trunnion/call.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct trn_frontend trn_frontend;
+
+typedef struct trn_frontend_ops {
+  size_t struct_size;
+  /** Adds its methods to `routes`, executing on `backend` (takes a reference). What it makes is owned by the routes. */
+  trn_status (*do_register)(void *self, trn_routes *routes, trn_backend *backend, trn_error **error);
+  void (*destroy)(void *self);
+} trn_frontend_ops;
+
+TRN_API trn_status trn_frontend_create(const trn_frontend_ops *ops, void *self, trn_frontend **out);
+TRN_API void trn_frontend_destroy(trn_frontend *frontend);
+/** Mounts `frontend` on `routes`. The routes keep what serves; the frontend may be destroyed afterwards. Since 0.1. */
+TRN_API trn_status trn_frontend_register(trn_frontend *frontend, trn_routes *routes, trn_backend *backend,
+                                         trn_error **error);
+
+/** Spark Connect. Zero means the default. */
+typedef struct trn_spark_options {
+  size_t struct_size;
+  unsigned workers;            /**< threads that decode, translate and plan; default: cores + 2, started on demand */
+  uint64_t session_idle_ms;    /**< default 60 minutes */
+  uint64_t detached_ms;        /**< operations that no client reads are dropped after; default 5 minutes */
+  size_t response_log_bytes;   /**< unreleased responses of one operation; default 64 MiB */
+  const char *timezone;        /**< default of spark.sql.session.timeZone; "UTC" */
+  uint64_t stream_ms;          /**< a stream that can be resumed is ended after, and the client resumes it; default 2 minutes */
+} trn_spark_options;
+TRN_API trn_status trn_spark_frontend_create(const trn_spark_options *options, trn_frontend **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,94 @@
+/* The function library's ABI: scalar and aggregate functions as C kernels over whole Arrow arrays. A library is a shared
+ * object that exports `trn_function_library`. The engine (and, on clusters, each executor) loads it and registers every
+ * function under its name. Kernels are stateless: time zone, ANSI mode and error position are literal arguments. */
+#ifndef TRUNNION_FUNCTION_H
+#define TRUNNION_FUNCTION_H
+#include <trunnion/arrow.h>
+#include <trunnion/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TRN_FUNCTION_ABI 1
+
+/** Where a kernel reports a failure. `add_param` and `fail` copy. Belongs to the caller; used on the calling thread. */
+typedef struct trn_function_error {
+  size_t struct_size;
+  void *self;
+  /** Sets status, condition and (for conditions without a template) message; call before add_param. */
+  void (*fail)(void *self, trn_status status, const char *condition, const char *message);
+  void (*add_param)(void *self, const char *key, const char *value, size_t value_size);
+  /** The literal position argument (see trn_function): start << 32 | stop, or -1. */
+  void (*set_position)(void *self, int64_t position);
+} trn_function_error;
+
+/** One argument of a scalar call. `is_scalar`: `array` has one element that stands for all rows. */
+typedef struct trn_function_arg {
+  const struct ArrowSchema *type;
+  const struct ArrowArray *array; /**< bind: NULL unless the argument is a literal (then a one-element array) */
+  bool is_scalar;
+} trn_function_arg;
+
+typedef enum trn_volatility { TRN_IMMUTABLE = 0, TRN_STABLE = 1, TRN_VOLATILE = 2 } trn_volatility;
+
+/** A scalar function. Functions whose errors carry a position take it as their last argument: an int64 literal. */
+typedef struct trn_scalar_function {
+  size_t struct_size;
+  const char *name; /**< unique, "trn.add" ... */
+  trn_volatility volatility;
+  /** Gives the result's type for these argument types (INVALID_ARGUMENT when there is none). The nullable flag of `out`
+   *  says whether a null can come out. */
+  trn_status (*bind)(const struct trn_scalar_function *function, const trn_function_arg *args, size_t count,
+                     struct ArrowSchema *out, trn_function_error *error);
+  /** Computes `rows` values. Borrows the arguments; gives `out` (of the type that bind gave; its length is `rows`, or 1
+   *  when every argument is scalar and the function is not volatile). Offsets of arrays may be non-zero. */
+  trn_status (*evaluate)(const struct trn_scalar_function *function, const trn_function_arg *args, size_t count,
+                         int64_t rows, struct ArrowArray *out, trn_function_error *error);
+  const void *data; /**< the function's own */
+} trn_scalar_function;
+
+/** An aggregate function over groups 0..n-1 (DataFusion's GroupsAccumulator; one group: an ungrouped aggregate). */
+typedef struct trn_aggregate_function {
+  size_t struct_size;
+  const char *name;
+  trn_status (*bind)(const struct trn_aggregate_function *function, const trn_function_arg *args, size_t count,
+                     struct ArrowSchema *out, trn_function_error *error);
+  /** Types of the intermediate state, `*state_count` of them (at most 8). */
+  trn_status (*state_types)(const struct trn_aggregate_function *function, const trn_function_arg *args, size_t count,
+                            struct ArrowSchema *out, size_t *state_count, trn_function_error *error);
+  trn_status (*create)(const struct trn_aggregate_function *function, const trn_function_arg *args, size_t count,
+                       void **state, trn_function_error *error);
+  /** args[i].array has `rows` elements (or is_scalar); groups[r] is row r's group; filter: NULL or a byte per row (0:
+   *  skip the row); group_count: groups known so far. */
+  trn_status (*update)(void *state, const trn_function_arg *args, size_t count, int64_t rows, const size_t *groups,
+                       const uint8_t *filter, size_t group_count, trn_function_error *error);
+  /** Like update, with arrays of the state types. */
+  trn_status (*merge)(void *state, const struct ArrowArray *const *states, size_t count, int64_t rows,
+                      const size_t *groups, size_t group_count, trn_function_error *error);
+  /** Gives the results of the first `emit` groups and forgets them (later groups move down). */
+  trn_status (*evaluate)(void *state, size_t emit, struct ArrowArray *out, trn_function_error *error);
+  /** Gives the state arrays of the first `emit` groups and forgets them. */
+  trn_status (*emit_state)(void *state, size_t emit, struct ArrowArray *out, trn_function_error *error);
+  size_t (*memory)(const void *state); /**< bytes held */
+  void (*destroy)(void *state);
+  const void *data;
+} trn_aggregate_function;
+
+typedef struct trn_function_library {
+  size_t struct_size;
+  uint32_t abi; /**< TRN_FUNCTION_ABI */
+  const char *name, *version;
+  const trn_scalar_function *const *scalars;
+  size_t scalar_count;
+  const trn_aggregate_function *const *aggregates;
+  size_t aggregate_count;
+} trn_function_library;
+
+/** The library's only export: a constant. */
+typedef const trn_function_library *(*trn_function_library_fn)(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,36 @@
+/* Trunnion: protocols of query engines, to be mounted in your own server and run by your own backend.
+ *
+ * Everything the library does to its host process:
+ *  - Threads: none until something is created. A Spark frontend starts worker threads on demand (32 MiB stacks, reserved,
+ *    not touched), and so does a stream that cuts a backend's arrays into IPC pieces (one thread); the bundled server
+ *    (libtrunnion_server) starts one per event loop; the embedded backend's engine runs a thread pool of its own.
+ *  - File descriptors: those of the bundled server and those that the engine opens to read data and spill.
+ *  - Signals: no handler is installed, none is raised; sockets are written with MSG_NOSIGNAL or the like.
+ *  - Environment: not read, not written. Output: nothing is printed. The process is never exited or aborted by the C
+ *    library; the engine, being Rust, aborts when the system is out of memory.
+ *  - Unloading: libtrunnion may be unloaded when everything made from it is gone; the engine stays loaded.
+ *  - Memory: malloc/free of the process; the engine uses an allocator of its own.
+ */
+#ifndef TRUNNION_TRUNNION_H
+#define TRUNNION_TRUNNION_H
+#include <trunnion/arrow.h>
+#include <trunnion/backend.h>
+#include <trunnion/call.h>
+#include <trunnion/error.h>
+#include <trunnion/export.h>
+#include <trunnion/frontend.h>
+#include <trunnion/function.h>
+#include <trunnion/operation.h>
+#include <trunnion/plan.h>
+#include <trunnion/session.h>
+#include <trunnion/stream.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/** "0.1.0". */
+TRN_API const char *trn_version(void);
+#ifdef __cplusplus
+}
+#endif
+#endif
