@@ -61,6 +61,9 @@ typedef struct trn_layer_ops {
    *  `inner`). trn_catalog_wrap helps. */
   trn_status (*catalog)(void *self, trn_layer_session *session, trn_catalog *inner, trn_catalog **out, trn_error **error);
   void (*destroy)(void *self);
+  /** Missing while `decode` is there: a query without parameters is decoded again by `decode`, what is no query goes on. */
+  trn_status (*decode_statement)(void *self, trn_layer_session *session, const trn_plan_input *input, trn_statement *out,
+                                 trn_error **error);
 } trn_layer_ops;
 
 /** A layer around `inner` (a reference is taken). Copies `ops`; takes `self` on success. Errors: INVALID_ARGUMENT,
@@ -84,6 +87,8 @@ TRN_API trn_status trn_next_explain(trn_layer_session *session, trn_plan *plan, 
                                     trn_error **error);
 TRN_API trn_status trn_next_decode(trn_layer_session *session, const trn_plan_input *input, trn_plan **out,
                                    trn_error **error);
+TRN_API trn_status trn_next_decode_statement(trn_layer_session *session, const trn_plan_input *input, trn_statement *out,
+                                             trn_error **error);
 TRN_API trn_status trn_next_encode(trn_layer_session *session, trn_plan *plan, const char *format, trn_bytes *out,
                                    trn_error **error);
 TRN_API trn_status trn_next_check(trn_layer_session *session, trn_plan *plan, trn_error **error);

@@ -90,6 +90,11 @@ trn_status trn_next_decode(trn_layer_session *s, const trn_plan_input *input, tr
   return s->layer->next_ops->decode(s->layer->next_self, s->inner, &whole, out, error);
 }
 
+trn_status trn_next_decode_statement(trn_layer_session *s, const trn_plan_input *input, trn_statement *out,
+                                     trn_error **error) {
+  return trn__backend_decode_statement(s->layer->next, s->inner, input, out, error);
+}
+
 trn_status trn_next_encode(trn_layer_session *s, trn_plan *plan, const char *format, trn_bytes *out,
                            trn_error **error) {
   *out = (trn_bytes){0};
@@ -190,7 +195,8 @@ static trn_status layer_decode_statement(void *self, void *state, const trn_plan
   trn_layer *layer = self;
   trn_layer_session *s = state;
   trn_plan *plan = NULL;
-  trn_status status = trn__backend_decode_statement(layer->next, s->inner, input, out, error);
+  if (layer->ops.decode_statement) return layer->ops.decode_statement(layer->self, s, input, out, error);
+  trn_status status = trn_next_decode_statement(s, input, out, error);
   if (status || !layer->ops.decode || out->kind != TRN_STATEMENT_QUERY || out->parameters) return status;
   out->release(out);
   status = layer->ops.decode(layer->self, state, input, &plan, error);

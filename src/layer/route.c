@@ -443,6 +443,51 @@ static trn_status decode(void *self, trn_layer_session *s, const trn_plan_input 
   return status;
 }
 
+/* A statement whose plans are the inner one's with our sources. */
+typedef struct moved_statement {
+  trn_statement inner;
+  trn_plan *plan; /* NULL: none */
+  trn_command command;
+} moved_statement;
+
+static void release_moved(trn_statement *statement) {
+  moved_statement *moved = statement->owner;
+  trn_plan_unref(moved->plan);
+  if (moved->inner.release) moved->inner.release(&moved->inner);
+  free(moved);
+  *statement = (trn_statement){0};
+}
+
+static trn_status decode_statement(void *self, trn_layer_session *s, const trn_plan_input *given, trn_statement *out,
+                                   trn_error **error) {
+  decoding d = {.route = self, .session = s, .given = given};
+  trn_plan_input input = *given;
+  moved_statement *moved = calloc(1, sizeof *moved);
+  if (!moved) return trn__no_memory(error);
+  if (given->resolve) {
+    input.resolve = resolve;
+    input.resolve_user = &d;
+  }
+  trn_status status = trn_next_decode_statement(s, &input, &moved->inner, error);
+  trn_plan *plan = moved->inner.command ? moved->inner.command->plan : moved->inner.plan;
+  trn_rewriting rewriting = {.struct_size = sizeof rewriting, .rel = move_back, .user = &d};
+  if (status == TRN_OK && plan) status = trn_plan_rewrite(plan, &rewriting, &moved->plan, error);
+  *out = moved->inner;
+  out->owner = moved;
+  out->release = release_moved;
+  if (out->plan) out->plan = moved->plan;
+  if (out->command) {
+    moved->command = *moved->inner.command;
+    if (moved->command.plan) moved->command.plan = moved->plan;
+    out->command = &moved->command;
+  }
+  if (status) release_moved(out);
+  for (size_t i = 0; i < d.held.count; i++) source_unref(self, trn_layer_session_layer(s), d.held.items[i]);
+  trn__vec_finish(&d.held);
+  trn__ptrmap_finish(&d.own);
+  return status;
+}
+
 /* ---- making ---- */
 
 static void destroy(void *self) {
@@ -482,6 +527,7 @@ trn_status trn_route_create(const trn_route_options *given, trn_backend *inner, 
                                     .explain = explain,
                                     .decode = decode,
                                     .encode = encode,
+                                    .decode_statement = decode_statement,
                                     .destroy = destroy};
   *out = NULL;
   trn_route_options options = {0};

@@ -236,6 +236,16 @@ static trn_status decode(void *self, trn_layer_session *s, const trn_plan_input 
   return hand_over(status, failure, error);
 }
 
+static trn_status decode_statement(void *self, trn_layer_session *s, const trn_plan_input *input, trn_statement *out,
+                                   trn_error **error) {
+  trace_context context = trace__context(option(input, "traceparent"));
+  int64_t wall = trn__wall_ms() * 1000000, begun = trn__now_ns();
+  trn_error *failure = NULL;
+  trn_status status = trn_next_decode_statement(s, input, out, &failure);
+  tell_span(self, s, &context, "plan", input->format, wall, begun, status, failure);
+  return hand_over(status, failure, error);
+}
+
 static trn_status open_source(void *self, trn_layer_session *s, const trn_source_request *request, trn_source **out,
                               struct ArrowSchema *schema, trn_error **error) {
   trace_context context = trace__context(NULL);
@@ -361,6 +371,7 @@ trn_status trn_trace_create(const trn_trace_options *given, trn_backend *inner, 
                                     .explain = explain,
                                     .decode = decode,
                                     .catalog = wrap_catalog,
+                                    .decode_statement = decode_statement,
                                     .destroy = destroy};
   static const char *const keys[] = {"file", "audit_file", "slow", "statement_bytes", NULL};
   *out = NULL;

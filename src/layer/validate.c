@@ -266,6 +266,13 @@ static trn_status decode(void *self, trn_layer_session *s, const trn_plan_input 
   return trn_next_decode(s, input, out, error);
 }
 
+static trn_status decode_statement(void *self, trn_layer_session *s, const trn_plan_input *input, trn_statement *out,
+                                   trn_error **error) {
+  validate *v = self;
+  if (trn__texts_match(&v->caps.formats, input->format, true)) return forbidden(s, "format", input->format, error);
+  return trn_next_decode_statement(s, input, out, error);
+}
+
 /* ---- statements that change catalogs ---- */
 
 typedef struct catalog_caps {
@@ -363,6 +370,7 @@ trn_status trn_validate_create(const trn_validate_options *given, trn_backend *i
                                     .encode = encode,
                                     .check = check,
                                     .catalog = wrap_catalog,
+                                    .decode_statement = decode_statement,
                                     .destroy = destroy};
   static const char *const keys[] = {"depth", "nodes", "columns", "files", "bytes", "known_size", "forbidden_functions",
                                      "forbidden_statements", "forbidden_formats", "settings", NULL};
