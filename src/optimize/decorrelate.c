@@ -428,8 +428,6 @@ static trn_status pull(dec *d, const trn_rel *rel, pulled *out) {
   return status;
 }
 
-/* ---- joining a subquery to the relation that holds it ---- */
-
 /* The condition of the join: the predicates, bound to `outer`. */
 static trn_status bind_preds(dec *d, const pulled *p, const trn_rel *outer, const trn_expr **condition) {
   for (size_t i = 0; i < p->preds.count; i++) {
@@ -478,24 +476,42 @@ static bool in_is_nullable(const trn_expr *in, const pulled *p) {
   return false;
 }
 
-/* Fixes and pulls a subquery. finish_pulled() afterwards, also on failure. */
+/* Pulls the predicates of a relation without subqueries up or, where that cannot be done, makes it for every row of
+ * `outer`. trn__vec_finish(&p->preds) afterwards, also on failure. */
+static trn_status open_rel(dec *d, const trn_rel *rel, const trn_rel *outer, bool keeps_empty, pulled *p) {
+  trn_error **error = d->error;
+  unsigned depth = d->depth;
+  p->columns = rel->columns;
+  d->error = NULL;
+  trn_status status = pull(d, rel, p);
+  d->error = error;
+  d->depth = depth;
+  if (status == TRN_OK && (keeps_empty || !p->empty)) return TRN_OK;
+  trn__vec_finish(&p->preds);
+  *p = (pulled){.columns = rel->columns};
+  if (status == TRN_OK || status == TRN_UNIMPLEMENTED) return trn__depend(d, rel, outer, p);
+  return trn_error_set(error, status, NULL, "The subqueries could not be joined.");
+}
+
+/* Fixes and opens a subquery. */
 static trn_status open_subquery(dec *d, const trn_expr *sub, const trn_rel *outer, pulled *p) {
   const trn_rel *rel = sub->u.subquery.rel;
   if (sub->u.subquery.kind == TRN_SUBQUERY_EXISTS) rel = strip_for_exists(rel);
   trn_status status = fix_rel(d, rel, &rel);
+  return status ? status : open_rel(d, rel, outer, true, p);
+}
+
+/* A lateral join: the right side reads columns of the left one as OUTER. */
+static trn_status fix_lateral(dec *d, const trn_rel *rel, const trn_rel *const *inputs, const trn_expr *condition,
+                              const trn_rel **out) {
+  pulled p = {0};
+  trn_status status = open_rel(d, inputs[1], inputs[0], false, &p);
+  if (!status) status = bind_preds(d, &p, inputs[0], &condition);
+  trn__vec_finish(&p.preds);
   if (status) return status;
-  p->columns = rel->columns;
-  trn_error **error = d->error;
-  d->error = NULL;
-  unsigned depth = d->depth;
-  status = pull(d, rel, p);
-  d->error = error;
-  d->depth = depth;
-  if (status == TRN_OK) return TRN_OK;
-  trn__vec_finish(&p->preds);
-  *p = (pulled){.columns = rel->columns};
-  if (status == TRN_UNIMPLEMENTED) return trn__depend(d, rel, outer, p);
-  return trn_error_set(error, status, NULL, "The subqueries could not be joined.");
+  const trn_rel *join = trn__rel_join(d->arena, (trn_join_type)rel->u.join.type, inputs[0], p.rel, condition);
+  *out = join ? trn__dec_project(d, join, rel->columns, rel->column_count) : NULL;
+  return *out ? TRN_OK : no_memory(d);
 }
 
 /* [NOT] EXISTS / [NOT] IN as a conjunct: a semi or anti join. `negated` includes the subquery's own flag. */
@@ -639,8 +655,6 @@ static trn_status join_scalar(dec *d, const trn_expr *sub, const trn_rel **cur, 
   return status;
 }
 
-/* ---- expressions that hold subqueries ---- */
-
 static bool is_native(const trn_expr *expr, const char *name) {
   return expr->kind == TRN_EXPR_CALL && expr->u.call.home == TRN_HOME_NATIVE && !strcmp(expr->u.call.name, name);
 }
@@ -763,6 +777,9 @@ static trn_status fix_rel(dec *d, const trn_rel *rel, const trn_rel **out) {
       status = fix_single(d, rel, inputs[0], out);
     else
       status = trn_error_set(d->error, TRN_UNIMPLEMENTED, NULL, "a subquery at this place is not supported yet");
+  } else if (!status && rel->kind == TRN_REL_JOIN && rel->u.join.type <= TRN_JOIN_LEFT &&
+             trn__rel_has_outer(inputs[1])) {
+    status = fix_lateral(d, rel, inputs, rel->expr_count ? rel->exprs[0] : NULL, out);
   } else if (!status) {
     *out = changed ? rebuild(d, rel, inputs, rel->exprs) : rel;
     if (!*out) status = no_memory(d);

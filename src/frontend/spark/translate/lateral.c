@@ -1,5 +1,6 @@
 /* Lateral joins: the right side sees the left one's columns. What needs no join is translated: generators, queries
- * without FROM, and aggregations to one row. */
+ * without FROM, aggregations to one row, and filters that compare both sides. Others stay joins whose right side has
+ * OUTER columns; they end where correlated subqueries do. */
 #include "frontend/spark/translate/scope.h"
 
 static const trn_position NOWHERE = {-1, -1};
@@ -104,14 +105,15 @@ static trn_status scalar(spark_translator *t, const trn_rel *rel, uint32_t index
 }
 
 /* Left's columns and, for each row, what the right side makes of it. */
-static trn_status as_projection(lateral *l, const spark_relation *right, spark_relation *out, trn_error **error) {
+static trn_status as_projection(lateral *l, const spark_relation *right, spark_relation *out, bool *done,
+                                trn_error **error) {
   spark_translator *t = l->t;
   const trn_rel *rel = NULL;
   spark_value *values = NULL, *made = NULL;
   size_t count = 0, made_count = 0;
   trn_status status = spark__materialize(t, right, &rel, error);
-  if (status == TRN_OK && !is_computed(rel) && !is_one_row(rel))
-    return spark__unimplemented(t, NOWHERE, error, "A lateral join with such a query");
+  *done = status != TRN_OK || is_computed(rel) || is_one_row(rel);
+  if (!*done) return TRN_OK;
   if (status == TRN_OK) status = spark__scope_values(t, l->left.scope, &values, &count, error);
   if (status == TRN_OK) status = spark__scope_values(t, right->scope, &made, &made_count, error);
   if (status != TRN_OK) return status;
@@ -178,30 +180,61 @@ static bool is_true(const Spark__Connect__Expression *e) {
                 e->literal->boolean);
 }
 
+/* The join as it is, ON the condition. */
+static trn_status as_dependent(lateral *l, const spark_relation *right, trn_join_type type,
+                               const Spark__Connect__Expression *on, spark_relation *out, trn_error **error) {
+  spark_translator *t = l->t;
+  spark_relation both;
+  spark_context context;
+  spark_value value;
+  const trn_expr *condition = NULL;
+  trn_status status = spark__join_relations(t, TRN_JOIN_INNER, NULL, &l->left, right, &both, error);
+  if (status == TRN_OK && !is_true(on)) {
+    spark__context_begin(t, &context, both.scope);
+    status = spark__expression(t, on, &value, error);
+    spark__context_end(t, &context);
+    if (status == TRN_OK)
+      status =
+          spark__boolean(t, &value, "JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE", spark__position(t, on), &condition, error);
+  }
+  if (status == TRN_OK && type == TRN_JOIN_LEFT && !condition && !(condition = trn__expr_bool(t->arena, true)))
+    status = trn__no_memory(error);
+  return status == TRN_OK ? spark__join_relations(t, type, condition, &l->left, right, out, error) : status;
+}
+
+/* The right side, whatever it is, joined. */
+static trn_status as_query(lateral *l, const Spark__Connect__LateralJoin *node, bool left, spark_relation *out,
+                           trn_error **error) {
+  spark_translator *t = l->t;
+  spark_relation right;
+  spark_context context;
+  bool done = false, plain = is_true(node->join_condition);
+  trn_status status = spark__relation(t, node->left, &l->left, error);
+  if (status != TRN_OK) return status;
+  spark__context_begin(t, &context, l->left.scope);
+  status = spark__relation(t, node->right, &right, error);
+  spark__context_end(t, &context);
+  if (status == TRN_OK && (plain || !left)) status = as_join(l, &right, left, out, &done, error);
+  if (status == TRN_OK && !done && (plain || !left)) status = as_projection(l, &right, out, &done, error);
+  if (status == TRN_OK && !done)
+    return as_dependent(l, &right, left ? TRN_JOIN_LEFT : TRN_JOIN_INNER, node->join_condition, out, error);
+  if (status != TRN_OK || plain) return status;
+  out->scope->below = NULL;
+  return spark__filter_by(t, out, node->join_condition, error);
+}
+
 trn_status spark__relation_lateral_join(spark_translator *t, const Spark__Connect__LateralJoin *node,
                                         spark_relation *out, trn_error **error) {
   lateral l = {.t = t};
-  spark_relation right;
-  spark_context context;
   bool inner = node->join_type == SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_INNER ||
                node->join_type == SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_CROSS;
-  bool left = node->join_type == SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_LEFT_OUTER && is_true(node->join_condition);
-  if (!inner && !left) return spark__unimplemented(t, NOWHERE, error, "A lateral join of this type with a condition");
+  bool left = node->join_type == SPARK__CONNECT__JOIN__JOIN_TYPE__JOIN_TYPE_LEFT_OUTER,
+       plain = is_true(node->join_condition);
+  if (!inner && !left) return spark__unimplemented(t, NOWHERE, error, "A lateral join of this type");
   const Spark__Connect__UnresolvedTableValuedFunction *function = function_of(&l, node->right);
-  trn_status status = TRN_OK;
-  if (function) {
-    status = as_view(&l, node, function, out, error);
-  } else {
-    status = spark__relation(t, node->left, &l.left, error);
-    if (status != TRN_OK) return status;
-    spark__context_begin(t, &context, l.left.scope);
-    status = spark__relation(t, node->right, &right, error);
-    spark__context_end(t, &context);
-    bool done = false;
-    if (status == TRN_OK) status = as_join(&l, &right, left, out, &done, error);
-    if (status == TRN_OK && !done) status = as_projection(&l, &right, out, error);
-  }
-  if (status != TRN_OK || is_true(node->join_condition)) return status;
+  if (!function || (left && !plain)) return as_query(&l, node, left, out, error);
+  trn_status status = as_view(&l, node, function, out, error);
+  if (status != TRN_OK || plain) return status;
   out->scope->below = NULL;
   return spark__filter_by(t, out, node->join_condition, error);
 }
