@@ -151,16 +151,27 @@ trn_status trn__warehouse_list_partitions(void *self, trn_session *session, cons
 
 /* ---- changes ---- */
 
-static trn_status partition_error(trn_warehouse *w, trn_status status, const char *condition, const char *directory,
-                                  const trn_table_info *table, trn_error **error) {
-  const trn_error_param params[] = {{"partitionList", directory}, {"tableName", table->name}};
+/* `values`: by name, as they were asked for. */
+static trn_status partition_error(trn_status status, const char *condition, const trn_table_info *table,
+                                  const trn_kv *values, size_t count, trn_error **error) {
+  trn_strbuf list = {0}, name = {0};
+  trn__strbuf_printf(&name, "`%s`.`%s`", table->database, table->name);
+  for (size_t i = 0; i < count; i++)
+    trn__strbuf_printf(&list, "%s`%s` = %s", i ? ", " : "PARTITION (", values[i].key,
+                       values[i].value ? values[i].value : "null");
+  trn__strbuf_putc(&list, ')');
+  if (list.failed || name.failed) {
+    trn__strbuf_finish(&list), trn__strbuf_finish(&name);
+    return trn__no_memory(error);
+  }
+  const trn_error_param params[] = {{"partitionList", list.data}, {"tableName", name.data}};
   const trn_error_spec spec = {.struct_size = sizeof spec,
                                .status = status,
                                .condition = condition,
                                .params = params,
                                .param_count = 2};
-  (void)w;
   if (error) *error = trn_error_create(&spec);
+  trn__strbuf_finish(&list), trn__strbuf_finish(&name);
   return status;
 }
 
@@ -180,8 +191,14 @@ static trn_status add_one(trn_warehouse *w, trn_arena *arena, const trn_table_ro
   if (!status)
     status = trn__sql_run(w, error, "INSERT OR IGNORE INTO partitions VALUES(?, ?, ?)", "iss", row->id, directory.data,
                           location);
-  if (!status && sqlite3_changes(w->db) == 0 && !if_not_exists)
-    status = partition_error(w, TRN_ALREADY_EXISTS, "PARTITIONS_ALREADY_EXIST", directory.data, &row->info, error);
+  if (!status && sqlite3_changes(w->db) == 0 && !if_not_exists) {
+    trn_kv *values = TRN_NEW_N(arena, trn_kv, p->value_count);
+    for (size_t i = 0; values && i < p->value_count; i++)
+      values[i] = (trn_kv){row->info.partition_columns[i], p->values[i]};
+    status = values ? partition_error(TRN_ALREADY_EXISTS, "PARTITIONS_ALREADY_EXIST", &row->info, values, p->value_count,
+                                      error)
+                    : trn__no_memory(error);
+  }
   trn__strbuf_finish(&directory);
   return status;
 }
@@ -227,7 +244,7 @@ trn_status trn__warehouse_drop_partitions(void *self, trn_session *session, cons
     if (!status) status = trn__table_find(w, arena, database, name, &row, error);
     if (!status) status = find(w, arena, &row, partition, partition_count, &found, error);
     if (!status && !found.count && !if_exists)
-      status = partition_error(w, TRN_NOT_FOUND, "PARTITIONS_NOT_FOUND", "", &row.info, error);
+      status = partition_error(TRN_NOT_FOUND, "PARTITIONS_NOT_FOUND", &row.info, partition, partition_count, error);
     for (size_t i = 0; !status && i < found.count; i++) {
       const char *directory = ((found_partition *)found.items[i])->directory;
       status = trn__files_retire(w, row.id, directory, sequence, error);

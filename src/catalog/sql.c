@@ -125,8 +125,8 @@ static void quote(trn_strbuf *out, const char *name) {
 trn_status trn__named_error(trn_warehouse *w, trn_status status, const char *condition, const char *key,
                             const char *database, const char *name, trn_error **error) {
   trn_strbuf text = {0};
-  quote(&text, w->name);
-  trn__strbuf_putc(&text, '.');
+  bool whole = strcmp(condition, "SCHEMA_ALREADY_EXISTS") != 0 && strcmp(condition, "SCHEMA_NOT_EMPTY") != 0;
+  if (whole) quote(&text, w->name), trn__strbuf_putc(&text, '.');
   quote(&text, database);
   if (name) trn__strbuf_putc(&text, '.'), quote(&text, name);
   if (text.failed) {

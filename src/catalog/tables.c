@@ -340,6 +340,21 @@ trn_status trn__warehouse_drop_table(void *self, trn_session *session, const cha
   return status;
 }
 
+/* A new name that is taken: as Spark shows it, without the catalog. */
+static trn_status already_there(const char *database, const char *name, trn_error **error) {
+  trn_strbuf text = {0};
+  trn__strbuf_printf(&text, "`%s`.`%s`", database, name);
+  const trn_error_param param = {"relationName", text.data};
+  const trn_error_spec spec = {.struct_size = sizeof spec,
+                               .status = TRN_ALREADY_EXISTS,
+                               .condition = "TABLE_OR_VIEW_ALREADY_EXISTS",
+                               .params = &param,
+                               .param_count = 1};
+  if (error) *error = text.failed ? NULL : trn_error_create(&spec);
+  trn__strbuf_finish(&text);
+  return TRN_ALREADY_EXISTS;
+}
+
 /* locks: mu held, in a transaction */
 static trn_status rename_row(trn_warehouse *w, trn_arena *arena, const trn_table_row *row, const char *to_database,
                              const char *to_name, uint64_t sequence, trn_error **error) {
@@ -347,9 +362,7 @@ static trn_status rename_row(trn_warehouse *w, trn_arena *arena, const trn_table
   const char *location = row->info.location;
   trn_status status = trn__database_check(w, to_database, error);
   if (!status) status = occupied(w, to_database, to_name, &there, error);
-  if (!status && there)
-    status = trn__named_error(w, TRN_ALREADY_EXISTS, "TABLE_OR_VIEW_ALREADY_EXISTS", "relationName", to_database,
-                              to_name, error);
+  if (!status && there) status = already_there(to_database, to_name, error);
   if (status) return status;
   if (row->info.kind == TRN_TABLE_MANAGED) { /* files stay where they are; new ones go to the new place */
     location = trn__table_location(w, arena, to_database, to_name, error);

@@ -2,6 +2,7 @@
 #include "functions/frame.h"
 #include "functions/rowcodec.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* raise_error(message) or raise_error(condition, map of parameters is composed by the translator): fails on its first
@@ -19,6 +20,24 @@ static trn_status bind_raise(fn_call *call, fn_type *out, struct ArrowSchema *sc
   (void)schema;
   if (call->count != 1 || (call->columns[0].type.kind != FN_STRING && call->columns[0].type.kind != FN_NULL))
     return fn__mismatch(call);
+  *out = fn__type(FN_NULL);
+  call->nullable = 1;
+  return TRN_OK;
+}
+
+/* A text is longer than char(n) or varchar(n) may be: n. */
+static trn_status raise_limit_length(fn_call *call) {
+  char text[16];
+  if (call->rows == 0) return TRN_OK;
+  int size = snprintf(text, sizeof text, "%d", ((const int32_t *)call->columns[0].data)[0]);
+  trn_status status = fn__raise(&call->report, "EXCEED_LIMIT_LENGTH", NULL);
+  fn__param(&call->report, "limit", text, (size_t)size);
+  return status;
+}
+
+static trn_status bind_limit(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
+  (void)schema;
+  if (call->count != 1 || call->columns[0].type.kind != FN_INT32) return fn__mismatch(call);
   *out = fn__type(FN_NULL);
   call->nullable = 1;
   return TRN_OK;
@@ -217,6 +236,7 @@ static trn_status bind_compare(fn_call *call, fn_type *out, struct ArrowSchema *
 #define COMPARE(name, op)                                                                                              \
   { "trn." name, TRN_IMMUTABLE, FN_STRICT, op, bind_compare, compare }
 const fn_scalar fn__conditional_table[] = {
+    {"trn.raise_limit_length", TRN_VOLATILE, FN_POSITION, 0, bind_limit, raise_limit_length},
     {"trn.raise_error", TRN_VOLATILE, FN_POSITION, 0, bind_raise, raise_error}, /* volatile: not to be folded away */
     {"trn.greatest", TRN_IMMUTABLE, 0, 1, bind_extreme, extreme},
     {"trn.least", TRN_IMMUTABLE, 0, 0, bind_extreme, extreme},

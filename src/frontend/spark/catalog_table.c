@@ -1,8 +1,7 @@
-/* Relation.catalog: spark.catalog.* . There is one catalog with one database and no tables yet; what lives in a session
- * are temporary views. Columns as Spark 4.2 returns them: clients read them by position. */
+/* Relation.catalog: spark.catalog.* . Columns as Spark 4.2 returns them: clients read them by position. */
 #include <strings.h>
 
-#include "frontend/spark/service.h"
+#include "frontend/spark/tables.h"
 
 typedef struct catalog_run {
   spark_rpc *rpc;
@@ -49,25 +48,10 @@ static char *quoted(trn_arena *arena, const char *name) {
   return trn__arena_printf(arena, "`%s`", name);
 }
 
-static trn_status not_found(catalog_run *run, const char *condition, const char *key, const char *name) {
-  char *text = quoted(run->arena, name);
-  if (!text) return trn__no_memory(run->error);
-  static const char path[] = "[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]";
-  bool is_table = strcmp(condition, "TABLE_OR_VIEW_NOT_FOUND") == 0;
-  return spark__raise(run->error, TRN_NOT_FOUND, condition, key, text, is_table ? "searchPath" : NULL,
-                      is_table ? path : NULL, NULL, NULL);
-}
-
-static bool is_database(const char *name) {
-  return strcasecmp(name, "default") == 0 || strcasecmp(name, "spark_catalog.default") == 0 ||
-         strcasecmp(name, "global_temp") == 0;
-}
-
 trn_status spark__check_database(spark_rpc *rpc, const char *name, trn_error **error) {
-  if (is_database(name)) return TRN_OK;
-  char *text = trn__arena_printf(rpc->arena, "`spark_catalog`.`%s`", name);
-  if (!text) return trn__no_memory(error);
-  return spark__raise(error, TRN_NOT_FOUND, "SCHEMA_NOT_FOUND", "schemaName", text, NULL, NULL, NULL, NULL);
+  spark_table_name database;
+  if (strcasecmp(name, "global_temp") == 0) return TRN_OK;
+  return spark__database_of(rpc, name, true, &database, error);
 }
 
 static trn_status check_database(catalog_run *run, const char *name) {
@@ -98,56 +82,86 @@ static trn_status one_cell(catalog_run *run, spark_cell value) {
 
 /* ---- databases and catalogs ---- */
 
+static trn_status current(catalog_run *run, bool catalog) {
+  spark_table_name name;
+  trn_status status = spark__database_of(run->rpc, "", false, &name, run->error);
+  return status ? status : one_cell(run, spark__cell_text(catalog ? name.shown : name.database));
+}
+
 static trn_status current_database(catalog_run *run, const Spark__Connect__Catalog *catalog) {
   (void)catalog;
-  return one_cell(run, spark__cell_text("default"));
+  return current(run, false);
 }
 
 static trn_status current_catalog(catalog_run *run, const Spark__Connect__Catalog *catalog) {
   (void)catalog;
-  return one_cell(run, spark__cell_text("spark_catalog"));
+  return current(run, true);
 }
 
 static trn_status set_current_database(catalog_run *run, const Spark__Connect__Catalog *catalog) {
-  return check_database(run, catalog->set_current_database->db_name);
+  return spark__use_database(run->rpc, catalog->set_current_database->db_name, run->error);
 }
 
 static trn_status set_current_catalog(catalog_run *run, const Spark__Connect__Catalog *catalog) {
-  const char *name = catalog->set_current_catalog->catalog_name;
-  if (strcasecmp(name, "spark_catalog") == 0) return TRN_OK;
-  char *text = quoted(run->arena, name), *config = trn__arena_printf(run->arena, "\"spark.sql.catalog.%s\"", name);
-  if (!text || !config) return trn__no_memory(run->error);
-  return spark__raise(run->error, TRN_NOT_FOUND, "CATALOG_NOT_FOUND", "catalogName", text, "config", config, NULL,
-                      NULL);
+  return spark__use_catalog(run->rpc, catalog->set_current_catalog->catalog_name, run->error);
 }
 
-static trn_status add_database(catalog_run *run) {
-  char *warehouse = NULL;
-  spark__config_get(run->session, "spark.sql.warehouse.dir", &warehouse);
-  char *location = warehouse ? trn__arena_strdup(run->arena, warehouse) : NULL;
-  spark_cell *cell = spark__table_add(run->table);
-  free(warehouse);
-  if (!cell) return trn__no_memory(run->error);
-  cell[0] = spark__cell_text("default");
-  cell[1] = spark__cell_text("spark_catalog");
-  cell[2] = spark__cell_text("default database");
-  cell[3] = spark__cell_text(location);
-  return TRN_OK;
+/* What a listing adds rows to. */
+typedef struct listing {
+  catalog_run *run;
+  const char *pattern, *shown; /* of the catalog */
+  bool only_views;
+  trn_status status;
+} listing;
+
+static void add_database(void *user, const trn_database_info *info) {
+  listing *l = user;
+  if (l->status || !spark__pattern_matches(l->pattern, info->name)) return;
+  trn_arena *arena = l->run->arena;
+  const char *name = trn__arena_strdup(arena, info->name), *location = info->location ? info->location : "";
+  const char *comment = trn__arena_strdup(arena, info->comment ? info->comment : "");
+  const char *shown = trn__arena_printf(arena, *location == '/' ? "file:%s" : "%s", location);
+  spark_cell *cell = name && comment && shown ? spark__table_add(l->run->table) : NULL;
+  if (!cell) {
+    l->status = trn__no_memory(l->run->error);
+    return;
+  }
+  cell[0] = spark__cell_text(name);
+  cell[1] = spark__cell_text(l->shown);
+  cell[2] = spark__cell_text(comment);
+  cell[3] = spark__cell_text(shown);
 }
 
 static trn_status list_databases(catalog_run *run, const Spark__Connect__Catalog *catalog) {
   const Spark__Connect__ListDatabases *list = catalog->list_databases;
-  return spark__pattern_matches(list->_pattern_case ? list->pattern : NULL, "default") ? add_database(run) : TRN_OK;
+  spark_table_name name;
+  trn_status status = spark__database_of(run->rpc, "", false, &name, run->error);
+  listing l = {.run = run, .pattern = list->_pattern_case ? list->pattern : NULL, .shown = name.shown};
+  if (!status) status = trn_catalog_list_databases(name.catalog, run->session->session, add_database, &l, run->error);
+  return status ? status : l.status;
 }
 
 static trn_status get_database(catalog_run *run, const Spark__Connect__Catalog *catalog) {
-  trn_status status = check_database(run, catalog->get_database->db_name);
-  return status ? status : add_database(run);
+  spark_table_name name;
+  trn_database_info info;
+  trn_status status = spark__get_database(run->rpc, catalog->get_database->db_name, &name, &info, run->error);
+  listing l = {.run = run, .shown = name.shown};
+  if (!status) add_database(&l, &info);
+  return status ? status : l.status;
 }
 
 static trn_status database_exists(catalog_run *run, const Spark__Connect__Catalog *catalog) {
-  const char *name = catalog->database_exists->db_name;
-  return one_cell(run, spark__cell_bool(is_database(name) && strcasecmp(name, "global_temp") != 0));
+  spark_table_name name;
+  trn_status status = spark__database_of(run->rpc, catalog->database_exists->db_name, false, &name, run->error);
+  return status ? status : one_cell(run, spark__cell_bool(spark__database_exists(run->rpc, &name)));
+}
+
+static trn_status create_database(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  return spark__create_database(run->rpc, catalog->create_database, run->error);
+}
+
+static trn_status drop_database(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  return spark__drop_database(run->rpc, catalog->drop_database, run->error);
 }
 
 static trn_status list_catalogs(catalog_run *run, const Spark__Connect__Catalog *catalog) {
@@ -173,13 +187,29 @@ static trn_status add_view(catalog_run *run, const char *name) {
   return TRN_OK;
 }
 
-/* Temporary views are listed with every database; global ones with theirs only. */
-static trn_status list_views_of(catalog_run *run, const char *db, const char *pattern) {
-  trn_status status = db && *db ? check_database(run, db) : TRN_OK;
-  if (status) return status;
+static void add_table(void *user, const trn_table_info *info) {
+  listing *l = user;
+  trn_arena *arena = l->run->arena;
+  if (l->status || !spark__pattern_matches(l->pattern, info->name) || (l->only_views && info->kind != TRN_TABLE_VIEW)) return;
+  const char **namespace = TRN_NEW_N(arena, const char *, 1);
+  const char *name = trn__arena_strdup(arena, info->name), *comment = info->comment ? trn__arena_strdup(arena, info->comment) : NULL;
+  if (namespace) namespace[0] = trn__arena_strdup(arena, info->database);
+  spark_cell *cell = namespace && namespace[0] && name && (comment || !info->comment) ? spark__table_add(l->run->table) : NULL;
+  if (!cell) {
+    l->status = trn__no_memory(l->run->error);
+    return;
+  }
+  cell[0] = spark__cell_text(name);
+  cell[1] = spark__cell_text(l->shown);
+  cell[2] = (spark_cell){.items = namespace, .item_count = 1};
+  cell[3] = spark__cell_text(comment);
+  cell[4] = spark__cell_text(spark__kind_text(info->kind));
+  cell[5] = spark__cell_bool(false);
+}
+
+static trn_status list_temporary(catalog_run *run, const char *pattern, bool global) {
   trn_vec names = {0};
-  bool global = db && strcasecmp(db, "global_temp") == 0;
-  if (!spark__session_views(run->session, &names)) status = trn__no_memory(run->error);
+  trn_status status = spark__session_views(run->session, &names) ? TRN_OK : trn__no_memory(run->error);
   for (size_t i = 0; i < names.count; i++) {
     char *name = names.items[i];
     bool is_global = strncmp(name, "global_temp.", 12) == 0;
@@ -191,27 +221,59 @@ static trn_status list_views_of(catalog_run *run, const char *db, const char *pa
   return status;
 }
 
+/* Temporary views are listed with every database; global ones with theirs only. */
+static trn_status list_of(catalog_run *run, const char *db, const char *pattern, bool only_views) {
+  bool global = db && strcasecmp(db, "global_temp") == 0;
+  spark_table_name name;
+  if (global) return list_temporary(run, pattern, true);
+  trn_status status = spark__database_of(run->rpc, db ? db : "", true, &name, run->error);
+  listing l = {.run = run, .pattern = pattern, .shown = name.shown, .only_views = only_views};
+  if (!status)
+    status = trn_catalog_list_tables(name.catalog, run->session->session, name.database, false, add_table, &l, run->error);
+  if (!status) status = l.status;
+  return status ? status : list_temporary(run, pattern, false);
+}
+
 static trn_status list_tables(catalog_run *run, const Spark__Connect__Catalog *catalog) {
   const Spark__Connect__ListTables *list = catalog->list_tables;
-  return list_views_of(run, list->_db_name_case ? list->db_name : NULL, list->_pattern_case ? list->pattern : NULL);
+  return list_of(run, list->_db_name_case ? list->db_name : NULL, list->_pattern_case ? list->pattern : NULL, false);
 }
 
 static trn_status list_views(catalog_run *run, const Spark__Connect__Catalog *catalog) {
   const Spark__Connect__ListViews *list = catalog->list_views;
-  return list_views_of(run, list->_db_name_case ? list->db_name : NULL, list->_pattern_case ? list->pattern : NULL);
+  return list_of(run, list->_db_name_case ? list->db_name : NULL, list->_pattern_case ? list->pattern : NULL, true);
+}
+
+/* The name with its database, when that was said on its own. */
+static const char *in_database(catalog_run *run, const char *name, const char *db) {
+  return db && *db ? trn__arena_printf(run->arena, "%s.%s", db, name) : name;
 }
 
 static trn_status get_table(catalog_run *run, const Spark__Connect__Catalog *catalog) {
   const Spark__Connect__GetTable *get = catalog->get_table;
   const char *db = get->_db_name_case ? get->db_name : NULL;
-  if (!has_view(run, get->table_name, db))
-    return not_found(run, "TABLE_OR_VIEW_NOT_FOUND", "relationName", get->table_name);
-  return add_view(run, plain_name(run, get->table_name));
+  spark_table_name name;
+  trn_table *table = NULL;
+  if (has_view(run, get->table_name, db)) return add_view(run, plain_name(run, get->table_name));
+  const char *text = in_database(run, get->table_name, db);
+  if (!text) return trn__no_memory(run->error);
+  trn_status status = spark__need_table(run->rpc, text, &name, &table, run->error);
+  listing l = {.run = run, .shown = name.shown};
+  if (!status) add_table(&l, trn_table_get_info(table));
+  return status ? status : l.status;
 }
 
 static trn_status table_exists(catalog_run *run, const Spark__Connect__Catalog *catalog) {
   const Spark__Connect__TableExists *ask = catalog->table_exists;
-  return one_cell(run, spark__cell_bool(has_view(run, ask->table_name, ask->_db_name_case ? ask->db_name : NULL)));
+  const char *db = ask->_db_name_case ? ask->db_name : NULL;
+  spark_table_name name;
+  trn_table *table = NULL;
+  bool found = has_view(run, ask->table_name, db);
+  const char *text = in_database(run, ask->table_name, db);
+  if (!text) return trn__no_memory(run->error);
+  trn_status status = found ? TRN_OK : spark__name_of(run->rpc, text, &name, run->error);
+  if (!status && !found) status = spark__find_table(run->rpc, &name, &table, run->error);
+  return status ? status : one_cell(run, spark__cell_bool(found || table));
 }
 
 static trn_status function_exists(catalog_run *run, const Spark__Connect__Catalog *catalog) {
@@ -283,11 +345,33 @@ trn_status spark__add_columns(spark_table *table, const trn_field *fields, size_
   return TRN_OK;
 }
 
+/* name, description, dataType, nullable, isPartition, isBucket, isCluster */
+static trn_status table_columns(catalog_run *run, const trn_table_info *info) {
+  const trn_field *fields = NULL;
+  uint32_t count = 0;
+  trn_status status = spark__table_fields(run->arena, info, &fields, &count, run->error);
+  if (!status && spark__add_columns(run->table, fields, count, 2, 3)) status = trn__no_memory(run->error);
+  for (uint32_t i = 0; !status && i < count; i++) {
+    spark_cell *cell = run->table->cells + i * run->table->column_count;
+    cell[1] = spark__cell_text(spark__column_text(run->arena, info->schema->children[i], TRN_COLUMN_COMMENT));
+    cell[4] = spark__cell_bool(i >= count - info->partition_column_count);
+  }
+  return status;
+}
+
 static trn_status list_columns(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__ListColumns *list = catalog->list_columns;
+  const char *text = in_database(run, list->table_name, list->_db_name_case ? list->db_name : NULL);
+  spark_table_name name;
+  trn_table *table = NULL;
   trn_plan *plan = NULL;
-  trn_status status = spark__plan_table(run->rpc, catalog->list_columns->table_name, &plan, run->error);
-  if (!status && spark__add_columns(run->table, plan->fields, plan->field_count, 2, 3))
-    status = trn__no_memory(run->error);
+  if (!text) return trn__no_memory(run->error);
+  if (!spark__is_temp_view(run->rpc, text)) {
+    trn_status status = spark__need_table(run->rpc, text, &name, &table, run->error);
+    return status ? status : table_columns(run, trn_table_get_info(table));
+  }
+  trn_status status = spark__plan_table(run->rpc, text, &plan, run->error);
+  if (!status && spark__add_columns(run->table, plan->fields, plan->field_count, 2, 3)) status = trn__no_memory(run->error);
   trn_plan_unref(plan);
   return status;
 }
@@ -304,18 +388,103 @@ static trn_status drop_global_temp_view(catalog_run *run, const Spark__Connect__
 
 static trn_status drop_view(catalog_run *run, const Spark__Connect__Catalog *catalog) {
   const Spark__Connect__DropView *drop = catalog->drop_view;
-  bool dropped = spark__session_drop_view(run->session, plain_name(run, drop->view_name), false);
-  return dropped || drop->if_exists ? TRN_OK : not_found(run, "VIEW_NOT_FOUND", "relationName", drop->view_name);
+  if (spark__session_drop_view(run->session, plain_name(run, drop->view_name), false)) return TRN_OK;
+  if (strncasecmp(drop->view_name, "global_temp.", 12) == 0 &&
+      spark__session_drop_view(run->session, plain_name(run, drop->view_name + 12), true))
+    return TRN_OK;
+  return spark__drop_table(run->rpc, drop->view_name, true, drop->if_exists, run->error);
 }
 
 static trn_status drop_table(catalog_run *run, const Spark__Connect__Catalog *catalog) {
   const Spark__Connect__DropTable *drop = catalog->drop_table;
-  return drop->if_exists ? TRN_OK : not_found(run, "TABLE_OR_VIEW_NOT_FOUND", "relationName", drop->table_name);
+  return spark__drop_table(run->rpc, drop->table_name, false, drop->if_exists, run->error);
+}
+
+/* ---- tables made by spark.catalog ---- */
+
+typedef struct table_creation {
+  const char *name, *path, *source, *description;
+  const Spark__Connect__DataType *schema;
+  trn_kv *options;
+  size_t option_count;
+} table_creation;
+
+static trn_status make_table(catalog_run *run, table_creation *c) {
+  spark_new_table table = {0};
+  spark_table_name name;
+  trn_table *there = NULL;
+  trn_table_info info = {.struct_size = sizeof info, .options = c->options, .option_count = c->option_count};
+  const trn_type *type = NULL;
+  trn_status status = spark__name_of(run->rpc, c->name, &name, run->error);
+  if (!status) status = spark__table_format(run->rpc, c->source, &info.format, run->error);
+  if (!status && c->schema) status = spark__type_from_proto(run->arena, c->schema, &type, run->error);
+  if (!status) status = spark__find_table(run->rpc, &name, &there, run->error);
+  if (status) return status;
+  if (there) {
+    const char *shown = spark__table_text(run->arena, &name, true);
+    return shown ? spark__raise(run->error, TRN_ALREADY_EXISTS, "TABLE_OR_VIEW_ALREADY_EXISTS", "relationName", shown, NULL,
+                                NULL, NULL, NULL)
+                 : trn__no_memory(run->error);
+  }
+  info.location = c->path;
+  info.comment = c->description;
+  info.kind = c->path ? TRN_TABLE_EXTERNAL : TRN_TABLE_MANAGED;
+  info.owner = run->session->user;
+  if (type && type->field_count) table.fields = type->fields, table.count = type->field_count;
+  else status = spark__infer_table(run->rpc, info.format, c->path, c->options, c->option_count, &table, run->error);
+  if (!status) status = spark__define_table(run->rpc, &name, &table, &info, run->error);
+  trn_command command = {.kind = TRN_COMMAND_CREATE_TABLE, .table = &info};
+  return status ? status : spark__run_command(run->rpc, &name, &command, run->error);
+}
+
+/* The client reads the table from the answer's plan: there are no rows. */
+static trn_status create_table(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__CreateTable *m = catalog->create_table;
+  table_creation c = {.name = m->table_name, .path = m->_path_case ? m->path : NULL, .source = m->_source_case ? m->source : NULL,
+                      .description = m->_description_case && *m->description ? m->description : NULL,
+                      .schema = m->_schema_case ? m->schema : NULL, .options = TRN_NEW_N(run->arena, trn_kv, m->n_options)};
+  if (!c.options) return trn__no_memory(run->error);
+  for (size_t i = 0; i < m->n_options; i++) {
+    if (strcasecmp(m->options[i]->key, "path") == 0) c.path = m->options[i]->value;
+    else c.options[c.option_count++] = (trn_kv){m->options[i]->key, m->options[i]->value};
+  }
+  return make_table(run, &c);
+}
+
+static trn_status create_external_table(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const Spark__Connect__CreateExternalTable *m = catalog->create_external_table;
+  table_creation c = {.name = m->table_name, .path = m->_path_case ? m->path : NULL, .source = m->_source_case ? m->source : NULL,
+                      .schema = m->_schema_case ? m->schema : NULL, .options = TRN_NEW_N(run->arena, trn_kv, m->n_options)};
+  if (!c.options) return trn__no_memory(run->error);
+  for (size_t i = 0; i < m->n_options; i++) {
+    if (strcasecmp(m->options[i]->key, "path") == 0) c.path = m->options[i]->value;
+    else c.options[c.option_count++] = (trn_kv){m->options[i]->key, m->options[i]->value};
+  }
+  return make_table(run, &c);
+}
+
+static trn_status recover_partitions(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  return spark__recover_partitions(run->rpc, catalog->recover_partitions->table_name, "ALTER TABLE RECOVER PARTITIONS",
+                                   run->error);
+}
+
+static trn_status truncate_table(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  return spark__truncate_table(run->rpc, catalog->truncate_table->table_name, run->error);
+}
+
+static trn_status analyze_table(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  return spark__analyze_table(run->rpc, catalog->analyze_table->table_name, run->error);
+}
+
+static trn_status create_string(catalog_run *run, const Spark__Connect__Catalog *catalog) {
+  const char *text = NULL;
+  trn_status status = spark__create_statement(run->rpc, catalog->get_create_table_string->table_name, &text, run->error);
+  return status ? status : one_cell(run, spark__cell_text(text));
 }
 
 /* ---- caching: remembered, so that isCached tells what was asked for; the engine decides what it keeps ---- */
 
-/* The key of a cached view among the session's storage levels. NULL: out of memory. */
+/* The key of a cached view or table among the session's storage levels. NULL: out of memory. */
 static char *cache_key(catalog_run *run, const char *name) {
   char *key = trn__arena_printf(run->arena, "view %s", plain_name(run, name));
   for (char *c = key; c && *c; c++)
@@ -323,9 +492,16 @@ static char *cache_key(catalog_run *run, const char *name) {
   return key;
 }
 
-static trn_status with_view(catalog_run *run, const char *name, char **key) {
-  if (!has_view(run, name, NULL)) return not_found(run, "TABLE_OR_VIEW_NOT_FOUND", "relationName", name);
-  *key = cache_key(run, name);
+static trn_status with_view(catalog_run *run, const char *text, char **key) {
+  spark_table_name name;
+  trn_table *table = NULL;
+  if (!has_view(run, text, NULL) && !spark__is_temp_view(run->rpc, text)) {
+    trn_status status = spark__need_table(run->rpc, text, &name, &table, run->error);
+    if (status) return status;
+    text = spark__table_text(run->arena, &name, false);
+    if (!text) return trn__no_memory(run->error);
+  }
+  *key = cache_key(run, text);
   return *key ? TRN_OK : trn__no_memory(run->error);
 }
 
@@ -420,6 +596,14 @@ static const struct {
     {CASE(DROP_TABLE), "value:s!", drop_table},
     {CASE(DROP_VIEW), "value:s!", drop_view},
     {CASE(LIST_VIEWS), TABLE_COLUMNS, list_views},
+    {CASE(CREATE_TABLE), "value:s!", create_table},
+    {CASE(CREATE_EXTERNAL_TABLE), "value:s!", create_external_table},
+    {CASE(CREATE_DATABASE), "value:s!", create_database},
+    {CASE(DROP_DATABASE), "value:s!", drop_database},
+    {CASE(RECOVER_PARTITIONS), "value:s!", recover_partitions},
+    {CASE(TRUNCATE_TABLE), "value:s!", truncate_table},
+    {CASE(ANALYZE_TABLE), "value:s!", analyze_table},
+    {CASE(GET_CREATE_TABLE_STRING), "value:s", create_string},
 };
 
 /* The row of an operation that is served; NULL: none. */

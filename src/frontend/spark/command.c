@@ -1,5 +1,6 @@
 /* Commands: spark.sql, temporary views, and the refusal of the others by name. */
 #include "frontend/spark/service.h"
+#include "frontend/spark/tables.h"
 #include "frontend/spark/sql/sql.h"
 
 /* ---- answers ---- */
@@ -187,14 +188,99 @@ static spark_sql_options sql_options(spark_session *session) {
       .exponent_as_decimal = spark__config_bool(session, "spark.sql.legacy.exponentLiteralAsDecimal.enabled")};
 }
 
+/* The answer of a statement whose rows are written while the client waits: none. It comes first, the end of the write
+ * ends the execution. */
+static trn_status append_nothing(spark_rpc *rpc, spark_execution *execution, trn_error **error) {
+  Spark__Connect__ExecutePlanResponse response = SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__INIT;
+  Spark__Connect__ExecutePlanResponse__SqlCommandResult result =
+      SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__SQL_COMMAND_RESULT__INIT;
+  Spark__Connect__LocalRelation local;
+  Spark__Connect__Relation relation = SPARK__CONNECT__RELATION__INIT;
+  const spark_table table = {.arena = rpc->arena};
+  spark__connect__local_relation__init(&local);
+  local._data_case = SPARK__CONNECT__LOCAL_RELATION___DATA_DATA;
+  if (spark__table_stream(&table, &local.data)) return trn__no_memory(error);
+  relation.rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_LOCAL_RELATION;
+  relation.local_relation = &local;
+  result.relation = &relation;
+  response.response_type_case = SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__RESPONSE_TYPE_SQL_COMMAND_RESULT;
+  response.sql_command_result = &result;
+  return spark__execution_append(execution, &response) ? trn__no_memory(error) : TRN_OK;
+}
+
+/* CACHE TABLE x AS query: a view first. */
+static trn_status run_cache(spark_rpc *rpc, const Spark__Connect__TrnTableStatement *s, trn_error **error) {
+  Spark__Connect__Catalog catalog = SPARK__CONNECT__CATALOG__INIT;
+  Spark__Connect__CacheTable cache = SPARK__CONNECT__CACHE_TABLE__INIT;
+  Spark__Connect__UncacheTable uncache = SPARK__CONNECT__UNCACHE_TABLE__INIT;
+  spark_table rows;
+  bool caches = strcmp(s->what, "cache") == 0;
+  if (s->query) {
+    Spark__Connect__CreateDataFrameViewCommand view = SPARK__CONNECT__CREATE_DATA_FRAME_VIEW_COMMAND__INIT;
+    view.name = s->name;
+    view.input = s->query;
+    view.replace = false;
+    trn_status status = create_view(rpc, &view, true, error);
+    if (status) return status;
+  }
+  catalog.cat_type_case = caches ? SPARK__CONNECT__CATALOG__CAT_TYPE_CACHE_TABLE : SPARK__CONNECT__CATALOG__CAT_TYPE_UNCACHE_TABLE;
+  cache.table_name = uncache.table_name = s->name;
+  if (caches) catalog.cache_table = &cache;
+  else catalog.uncache_table = &uncache;
+  trn_status status = spark__catalog_run(rpc, &catalog, &rows, error);
+  if (status != TRN_NOT_FOUND || !s->if_exists) return status;
+  if (error) {
+    trn_error_unref(*error);
+    *error = NULL;
+  }
+  return TRN_OK;
+}
+
+/* Statements about tables: *done unless it is none of them; *running: the execution ends later. */
+static trn_status run_on_tables(spark_rpc *rpc, spark_execution *execution, const Spark__Connect__Command *command,
+                                bool *done, bool *running, trn_error **error) {
+  trn_status status;
+  *done = true;
+  switch (command->command_type_case) {
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_CREATE_TABLE:
+    if (command->trn_create_table->query && (status = append_nothing(rpc, execution, error))) return status;
+    status = spark__create_table(rpc, execution, command->trn_create_table, running, error);
+    if (!status && command->trn_create_table->query && !*running) { /* IF NOT EXISTS, and it does */
+      *running = true;
+      return finish(execution);
+    }
+    return status;
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_INSERT:
+    *running = true;
+    status = append_nothing(rpc, execution, error);
+    return status ? status : spark__insert(rpc, execution, command->trn_insert, error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_CREATE_VIEW: return spark__create_view(rpc, command->trn_create_view, error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_ALTER_TABLE: return spark__alter_table(rpc, command->trn_alter_table, error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_DELETE:
+    return spark__refuse_change(rpc, command->trn_delete->table, "DELETE", error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_UPDATE:
+    return spark__refuse_change(rpc, command->trn_update->table, "UPDATE TABLE", error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_TABLE_STATEMENT:
+    if (strcmp(command->trn_table_statement->what, "cache") == 0 || strcmp(command->trn_table_statement->what, "uncache") == 0)
+      return run_cache(rpc, command->trn_table_statement, error);
+    return spark__table_statement(rpc, command->trn_table_statement, error);
+  default: *done = false; return TRN_OK;
+  }
+}
+
 /* A statement that runs now. */
 static trn_status run_statement(spark_rpc *rpc, spark_execution *execution, const spark_sql_statement *statement,
                                 trn_error **error) {
   if (statement->kind == SPARK_SQL_SET) return run_set(rpc, execution, statement, error);
   if (statement->kind == SPARK_SQL_RESET) return run_reset(rpc, execution, statement, error);
-  trn_status status;
+  trn_status status = TRN_OK;
+  bool done = false, running = false;
   const char *sql = rpc->sql; /* positions in a view's query are positions in this text */
-  if (statement->command &&
+  if (statement->command) status = run_on_tables(rpc, execution, statement->command, &done, &running, error);
+  if (running) return status;
+  if (status || done) {
+    rpc->sql = sql;
+  } else if (statement->command &&
       statement->command->command_type_case == SPARK__CONNECT__COMMAND__COMMAND_TYPE_CREATE_DATAFRAME_VIEW) {
     status = create_view(rpc, statement->command->create_dataframe_view, true, error);
   } else if (statement->command) {
@@ -253,6 +339,8 @@ trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark_
   }
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_WRITE_OPERATION:
     return spark__write_run(rpc, execution, command->write_operation, error);
+  case SPARK__CONNECT__COMMAND__COMMAND_TYPE_WRITE_OPERATION_V2:
+    return spark__write_v2(rpc, execution, command->write_operation_v2, error);
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_CHECKPOINT_COMMAND:
     return spark__checkpoint_run(rpc, execution, command->checkpoint_command, error);
   case SPARK__CONNECT__COMMAND__COMMAND_TYPE_REMOVE_CACHED_REMOTE_RELATION_COMMAND:

@@ -1,5 +1,6 @@
-/* df.write with a path: options, modes, and the run. What needs a catalog of tables is refused by name. */
+/* df.write with a path: options, modes, and the run. Tables are in table_insert.c. */
 #include "frontend/spark/service.h"
+#include "frontend/spark/tables.h"
 #include "frontend/spark/translate/write.h"
 #include "catalog/directory_write.h"
 #include <strings.h>
@@ -154,6 +155,14 @@ static trn_status read_format(request *r) {
   return spark__raise(r->error, TRN_INVALID_ARGUMENT, "DATA_SOURCE_NOT_FOUND", "provider", given, NULL, NULL, NULL, NULL);
 }
 
+trn_status spark__write_spec_of(spark_rpc *rpc, const Spark__Connect__WriteOperation *operation, spark_write_spec *out,
+                                trn_error **error) {
+  request r = {.rpc = rpc, .write = operation, .error = error};
+  trn_status status = read_format(&r);
+  *out = r.spec;
+  return status;
+}
+
 /* ---- where ---- */
 
 static trn_status read_path(request *r) {
@@ -211,15 +220,6 @@ static trn_directory_mode write_mode(const request *r) {
 
 static trn_status check(request *r) {
   const Spark__Connect__WriteOperation *w = r->write;
-  if (w->save_type_case == SPARK__CONNECT__WRITE_OPERATION__SAVE_TYPE_TABLE) {
-    const char *name = w->table->table_name ? w->table->table_name : "";
-    bool insert = w->table->save_method ==
-                  SPARK__CONNECT__WRITE_OPERATION__SAVE_TABLE__TABLE_SAVE_METHOD__TABLE_SAVE_METHOD_INSERT_INTO;
-    return trn_error_set(r->error, TRN_UNIMPLEMENTED, NULL,
-                         "df.write.%s is not supported: there is no catalog of tables to write %s to. Write files with "
-                         "df.write.save(path)",
-                         insert ? "insertInto" : "saveAsTable", name);
-  }
   r->rpc->phase = SPARK_PHASE_ANALYSIS;
   if (w->bucket_by) return trn_error_set(r->error, TRN_INVALID_ARGUMENT, NULL, "'save' does not support bucketBy right now.");
   if (w->n_sort_column_names)
@@ -271,6 +271,8 @@ trn_status spark__write_run(spark_rpc *rpc, spark_execution *execution,
   trn_directory_write *write = NULL;
   trn_plan *plan = NULL;
   bool skip = false;
+  if (operation->save_type_case == SPARK__CONNECT__WRITE_OPERATION__SAVE_TYPE_TABLE)
+    return spark__save_table(rpc, execution, operation, error);
   trn_status status = check(&r);
   if (status) return status;
   if (operation->_source_case && operation->source && strcasecmp(operation->source, "noop") == 0)

@@ -4,7 +4,7 @@
  *  - set properties, unset properties: properties, if_exists.
  *  - column type, column comment: columns[0]. column set default: columns[0].default_text.
  *  - column set not null, column drop not null, column drop default: names[0]. column position: names[0], position.
- *  - add partition, drop partition: partitions, if_exists. query: query, query_text. */
+ *  - add partition, drop partition: partitions, if_exists. query: query, query_text. recover partitions. */
 #include "frontend/spark/sql/parser.h"
 
 typedef Spark__Connect__TrnAlterTable alter_table;
@@ -118,6 +118,13 @@ static void alter_column(sql_parser *p, alter_table *alter) {
     alter->action = "column drop default";
   } else if (position(p, alter)) {
     alter->action = "column position";
+  } else if (sql__is_identifier(p, p->at)) { /* CHANGE COLUMN a b INT COMMENT 'x' */
+    alter->action = "column comment";
+    alter->to = sql__error_capturing_identifier(p);
+    Spark__Connect__TrnColumn *column = new_column(p, alter, name);
+    column->type = sql__type(p);
+    if (sql__accept(p, KW_COMMENT)) column->comment = sql__string_text(p);
+    else alter->action = "column type";
   } else {
     sql__fail_unimplemented(p, start, "this form of ALTER COLUMN");
   }
@@ -187,6 +194,8 @@ static void alter_action(sql_parser *p, alter_table *alter, size_t start) {
     drop_something(p, alter, start);
   } else if (sql__accept(p, KW_SET)) {
     set_something(p, alter, start);
+  } else if (!alter->view && sql__accept2(p, KW_RECOVER, KW_PARTITIONS)) {
+    alter->action = "recover partitions";
   } else if (sql__accept2(p, KW_UNSET, KW_TBLPROPERTIES)) {
     alter->action = "unset properties";
     alter->if_exists = sql__accept2(p, KW_IF, KW_EXISTS);

@@ -219,6 +219,8 @@ sql_relation *sql__with(sql_parser *p); /* at WITH; input is not set yet */
 bool sql__create(sql_parser *p, Spark__Connect__Command *command);
 bool sql__dml(sql_parser *p, sql_relation *ctes, Spark__Connect__Command *command);
 bool sql__variable(sql_parser *p, Spark__Connect__Command *command);
+/* maintain.c: statements that become trn_table_statement; false: none of them. */
+bool sql__table_statement(sql_parser *p, Spark__Connect__Command *command);
 bool sql__alter(sql_parser *p, Spark__Connect__Command *command);
 bool sql__show(sql_parser *p, Spark__Connect__Command *command);
 void sql__describe(sql_parser *p, Spark__Connect__Command *command);

@@ -51,6 +51,36 @@ static sql_relation *drop_table(sql_parser *p, size_t start) {
 
 /* ---- databases, caches ---- */
 
+/* What a property of CREATE DATABASE is called when the statement has a clause for it, as in spark.catalog. */
+static void database_property(sql_parser *p, sql_list *list, const char *key, const char *value) {
+  Spark__Connect__CreateDatabase__PropertiesEntry *entry =
+      SQL_NEW(p, Spark__Connect__CreateDatabase__PropertiesEntry, spark__connect__create_database__properties_entry);
+  entry->key = (char *)key;
+  entry->value = (char *)value;
+  sql__push(p, list, entry);
+}
+
+static void database_clauses(sql_parser *p, Spark__Connect__CreateDatabase *create) {
+  sql_list all = {0};
+  for (;;) {
+    if (sql__accept(p, KW_COMMENT)) {
+      database_property(p, &all, "comment", sql__string_text(p));
+    } else if (sql__accept(p, KW_LOCATION)) {
+      database_property(p, &all, "location", sql__string_text(p));
+    } else if (sql__accept2(p, KW_WITH, KW_DBPROPERTIES) || sql__accept2(p, KW_WITH, KW_PROPERTIES)) {
+      sql_list given = {0};
+      sql__properties(p, &given, false);
+      for (size_t i = 0; i < given.count; i++) {
+        const Spark__Connect__TrnProperty *property = given.items[i];
+        database_property(p, &all, property->key, property->value ? property->value : "");
+      }
+    } else {
+      break;
+    }
+  }
+  SQL_SET_LIST(all, create, properties);
+}
+
 static sql_relation *create_database(sql_parser *p, size_t start) {
   Spark__Connect__CreateDatabase *create = SQL_NEW(p, Spark__Connect__CreateDatabase, spark__connect__create_database);
   Spark__Connect__Catalog *message;
@@ -59,10 +89,8 @@ static sql_relation *create_database(sql_parser *p, size_t start) {
     p->at += 3;
   }
   create->db_name = sql__path_text(p);
-  if (sql__kind(p) == KW_COMMENT || sql__kind(p) == KW_LOCATION || sql__kind(p) == KW_WITH ||
-      sql__kind(p) == KW_DEFAULT) {
-    sql__fail_unimplemented(p, p->at, "CREATE DATABASE with a comment, location, collation or properties");
-  }
+  database_clauses(p, create);
+  if (sql__kind(p) == KW_DEFAULT) sql__fail_unimplemented(p, p->at, "CREATE DATABASE with a collation");
   sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_CREATE_DATABASE, &message);
   message->create_database = create;
   return relation;
@@ -77,35 +105,6 @@ static sql_relation *drop_database(sql_parser *p, size_t start) {
   if (!drop->cascade) sql__accept(p, KW_RESTRICT);
   sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_DROP_DATABASE, &message);
   message->drop_database = drop;
-  return relation;
-}
-
-/* UNCACHE TABLE, REFRESH TABLE, CACHE TABLE name: the messages differ in type only. */
-static sql_relation *on_table(sql_parser *p, size_t start, Spark__Connect__Catalog__CatTypeCase which) {
-  Spark__Connect__Catalog *message;
-  if (which == SPARK__CONNECT__CATALOG__CAT_TYPE_UNCACHE_TABLE) if_exists(p);
-  char *name = sql__path_text(p);
-  sql_relation *relation = catalog(p, start, which, &message);
-  if (which == SPARK__CONNECT__CATALOG__CAT_TYPE_UNCACHE_TABLE) {
-    message->uncache_table = SQL_NEW(p, Spark__Connect__UncacheTable, spark__connect__uncache_table);
-    message->uncache_table->table_name = name;
-  } else if (which == SPARK__CONNECT__CATALOG__CAT_TYPE_REFRESH_TABLE) {
-    message->refresh_table = SQL_NEW(p, Spark__Connect__RefreshTable, spark__connect__refresh_table);
-    message->refresh_table->table_name = name;
-  } else {
-    message->cache_table = SQL_NEW(p, Spark__Connect__CacheTable, spark__connect__cache_table);
-    message->cache_table->table_name = name;
-  }
-  return relation;
-}
-
-static sql_relation *truncate(sql_parser *p, size_t start) {
-  Spark__Connect__Catalog *message;
-  char *name = sql__path_text(p);
-  if (sql__kind(p) == KW_PARTITION) sql__fail_unimplemented(p, p->at, "TRUNCATE TABLE of a partition");
-  sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_TRUNCATE_TABLE, &message);
-  message->truncate_table = SQL_NEW(p, Spark__Connect__TruncateTable, spark__connect__truncate_table);
-  message->truncate_table->table_name = name;
   return relation;
 }
 
@@ -266,16 +265,12 @@ static void refuse(sql_parser *p) {
 
 typedef sql_relation *(*catalog_rule)(sql_parser *p, size_t start);
 
-static sql_relation *uncache(sql_parser *p, size_t start) {
-  return on_table(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_UNCACHE_TABLE);
-}
 static sql_relation *refresh(sql_parser *p, size_t start) {
-  return on_table(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_REFRESH_TABLE);
-}
-static sql_relation *cache(sql_parser *p, size_t start) {
-  sql_relation *relation = on_table(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_CACHE_TABLE);
-  if (sql__kind(p) != SQL_END && sql__kind(p) != SQL_SEMICOLON)
-    sql__fail_unimplemented(p, p->at, "CACHE TABLE with options or a query");
+  Spark__Connect__Catalog *message;
+  char *name = sql__path_text(p);
+  sql_relation *relation = catalog(p, start, SPARK__CONNECT__CATALOG__CAT_TYPE_REFRESH_TABLE, &message);
+  message->refresh_table = SQL_NEW(p, Spark__Connect__RefreshTable, spark__connect__refresh_table);
+  message->refresh_table->table_name = name;
   return relation;
 }
 
@@ -292,11 +287,8 @@ static const struct {
     {"DROP DATABASE", 2, drop_database},
     {"DROP SCHEMA", 2, drop_database},
     {"DROP NAMESPACE", 2, drop_database},
-    {"UNCACHE TABLE", 2, uncache},
     {"REFRESH TABLE", 2, refresh},
-    {"CACHE TABLE", 2, cache},
     {"CLEAR CACHE", 2, clear_cache},
-    {"TRUNCATE TABLE", 2, truncate},
     {"USE DATABASE", 2, use_database},
     {"USE SCHEMA", 2, use_database},
     {"USE NAMESPACE", 2, use_database},
@@ -347,6 +339,7 @@ static bool command_statement(sql_parser *p, spark_sql_statement *out) {
     break;
   default: done = sql__dml(p, NULL, command) || sql__variable(p, command);
   }
+  if (!done) done = sql__table_statement(p, command);
   if (done) out->command = command;
   return done;
 }
@@ -374,7 +367,7 @@ void sql__statement(sql_parser *p, spark_sql_statement *out) {
   } else if (kind == SQL_LEFT_PAREN || sql__starts_query(p, p->at)) {
     out->kind = SPARK_SQL_QUERY;
     out->relation = sql__query(p);
-  } else if (kind == KW_SET && !at_set_variable(p)) {
+  } else if (kind == KW_SET && !at_set_variable(p) && sql__ahead(p, 1) != KW_CATALOG) {
     set(p, out);
   } else if (kind == KW_RESET) {
     reset(p, out);

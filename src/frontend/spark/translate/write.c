@@ -1,5 +1,6 @@
 /* The plan of df.write: checks, what becomes of each column on its way into a file, and the WRITE at the root. */
 #include "frontend/spark/translate/write.h"
+#include "frontend/spark/translate/insert.h"
 #include "frontend/spark/translate/scope.h"
 
 static const trn_position NOWHERE = {-1, -1};
@@ -63,6 +64,38 @@ static trn_status find_places(writing *w) {
   }
   if (w->spec->partition_count && w->spec->partition_count == w->count)
     return spark__error(w->t, w->error, TRN_INVALID_ARGUMENT, "ALL_PARTITION_COLUMNS_NOT_ALLOWED", NOWHERE, NULL);
+  return TRN_OK;
+}
+
+/* Partition columns to the end, as a table has them. */
+static trn_status move_partitions(writing *w) {
+  spark_value *moved = TRN_NEW_N(w->t->arena, spark_value, w->count);
+  size_t at = 0;
+  if (!moved) return trn__no_memory(w->error);
+  for (size_t i = 0; i < w->count; i++)
+    if (!is_partition(w, i)) moved[at++] = w->values[i];
+  for (size_t i = 0; i < w->spec->partition_count; i++) {
+    moved[at] = w->values[w->places[i]];
+    w->places[i] = (uint32_t)at++;
+  }
+  w->values = moved;
+  return TRN_OK;
+}
+
+/* The directories' levels are columns of their own, behind the others; their names are not used. */
+static trn_status copy_partitions(writing *w) {
+  size_t levels = w->spec->partition_count;
+  spark_value *all = TRN_NEW_N(w->t->arena, spark_value, w->count + levels);
+  if (!all) return trn__no_memory(w->error);
+  memcpy(all, w->values, w->count * sizeof *all);
+  for (size_t i = 0; i < levels; i++) {
+    all[w->count + i] = w->values[w->places[i]];
+    all[w->count + i].name = trn__arena_printf(w->t->arena, "partition %zu", i);
+    if (!all[w->count + i].name) return trn__no_memory(w->error);
+    w->places[i] = (uint32_t)(w->count + i);
+  }
+  w->values = all;
+  w->count += levels;
   return TRN_OK;
 }
 
@@ -382,7 +415,8 @@ static trn_status root(writing *w, const trn_rel *input, const trn_rel **out) {
                               .format = w->spec->format,
                               .paths = &w->spec->target,
                               .path_count = 1};
-  trn_status status = w->spec->target ? trn_scan_label_create(&info, &rel->u.write.info) : TRN_OK;
+  const trn_scan_info *seen = w->spec->table ? w->spec->table : w->spec->target ? &info : NULL;
+  trn_status status = seen ? trn_scan_label_create(seen, &rel->u.write.info) : TRN_OK;
   if (status == TRN_OK) status = trn__label_hold(arena, rel->u.write.info);
   trn_scan_label_unref(rel->u.write.info); /* the arena's stays */
   if (status) return trn__no_memory(w->error);
@@ -396,7 +430,11 @@ static trn_status translate(writing *w, const Spark__Connect__Relation *relation
   const trn_rel *rel = NULL;
   trn_status status = spark__relation(w->t, relation, &input, w->error);
   if (!status) status = spark__scope_values(w->t, input.scope, &w->values, &w->count, w->error);
+  if (!status && w->spec->insert)
+    status = spark__assign_columns(w->t, w->spec->insert, &w->values, &w->count, w->error);
   if (!status) status = find_places(w);
+  if (!status && w->spec->partitions_last) status = move_partitions(w);
+  if (!status && w->spec->keeps_partitions) status = copy_partitions(w);
   if (!status && strcmp(w->spec->format, "csv") != 0) status = check_names(w);
   if (!status) status = check_types(w);
   const char **names = status ? NULL : TRN_NEW_N(w->t->arena, const char *, w->spec->partition_count);

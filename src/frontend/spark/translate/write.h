@@ -20,6 +20,10 @@ typedef struct spark_write_spec {
   const char *separator, *quote, *escape;
   const char *null_value, *empty_value;
   bool quote_all, trim_left, trim_right;
+  const struct spark_insert *insert; /* into a table: its columns; NULL: as they come */
+  bool partitions_last;              /* of a new table: partition columns are moved to the end */
+  bool keeps_partitions;             /* files have the partition columns too */
+  const trn_scan_info *table;        /* what policies see, of a table */
 } spark_write_spec;
 
 /* The plan that writes the relation's rows; names of partition columns as the data has them go to `*partitions`, an

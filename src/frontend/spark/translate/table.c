@@ -1,0 +1,419 @@
+/* Tables and views of the catalogs as relations. */
+#include "frontend/spark/translate/table.h"
+
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "arrow/arrow_util.h"
+#include "frontend/spark/translate/scope.h"
+
+/* ---- names ---- */
+
+static const char *folded(trn_arena *arena, const char *text, bool case_sensitive) {
+  char *copy = trn__arena_strdup(arena, text);
+  for (char *c = copy; c && *c && !case_sensitive; c++)
+    if (*c >= 'A' && *c <= 'Z') *c = (char)(*c + 32);
+  return copy;
+}
+
+static void drop_catalog(void *catalog) {
+  trn_catalog_unref(catalog);
+}
+
+static trn_status raise(trn_error **error, trn_status status, const char *condition, const char *key1,
+                        const char *value1, const char *key2, const char *value2) {
+  const trn_error_param params[] = {{key1, value1}, {key2, value2}};
+  const trn_error_spec spec = {.struct_size = sizeof spec,
+                               .status = status,
+                               .condition = condition,
+                               .params = params,
+                               .param_count = key2 ? 2 : 1};
+  if (error) *error = trn_error_create(&spec);
+  return status;
+}
+
+trn_status spark__catalog_named(trn_arena *arena, trn_session *session, const char *name, trn_catalog **out,
+                                const char **shown, trn_error **error) {
+  trn_error *missing = NULL;
+  bool is_default = !name || strcasecmp(name, SPARK_CATALOG) == 0;
+  trn_status status = trn_session_get_catalog(session, is_default ? NULL : name, out, &missing);
+  if (status == TRN_NOT_FOUND) {
+    const char *quoted = trn__arena_printf(arena, "`%s`", name);
+    const char *setting = trn__arena_printf(arena, "\"spark.sql.catalog.%s\"", name);
+    trn_error_unref(missing);
+    if (!quoted || !setting) return trn__no_memory(error);
+    return raise(error, TRN_NOT_FOUND, "CATALOG_NOT_FOUND", "catalogName", quoted, "config", setting);
+  }
+  if (status) {
+    if (error) *error = missing;
+    else trn_error_unref(missing);
+    return status;
+  }
+  *shown = is_default ? SPARK_CATALOG : trn__arena_strdup(arena, trn_catalog_name(*out));
+  if (*shown && trn__arena_own(arena, drop_catalog, *out)) return TRN_OK;
+  trn_catalog_unref(*out);
+  return trn__no_memory(error);
+}
+
+static bool is_catalog(trn_session *session, const char *name) {
+  trn_catalog *catalog = NULL;
+  bool found = strcasecmp(name, SPARK_CATALOG) == 0 || trn_session_get_catalog(session, name, &catalog, NULL) == TRN_OK;
+  trn_catalog_unref(catalog);
+  return found;
+}
+
+/* The session's catalog (NULL: the default) and database. */
+static trn_status current(trn_arena *arena, trn_session *session, const spark_namespace *inside, const char **catalog,
+                          const char **database, trn_error **error) {
+  char *own = NULL, *schema = NULL;
+  if (inside && inside->database) {
+    *catalog = inside->catalog, *database = inside->database;
+    return TRN_OK;
+  }
+  trn_status status = trn_session_namespace(session, &own, &schema, error);
+  if (!status) {
+    trn_catalog *first = NULL;
+    bool is_default = trn_session_get_catalog(session, NULL, &first, NULL) == TRN_OK && strcmp(trn_catalog_name(first), own) == 0;
+    trn_catalog_unref(first);
+    *catalog = is_default ? NULL : trn__arena_strdup(arena, own);
+    *database = trn__arena_strdup(arena, schema);
+    if (!*database || (!is_default && !*catalog)) status = trn__no_memory(error);
+  }
+  free(own), free(schema);
+  return status;
+}
+
+static trn_status too_many_parts(trn_arena *arena, char *const *parts, size_t count, trn_error **error) {
+  const char *text = spark__sql_quote_path(arena, parts, count);
+  trn_strbuf quoted = {0};
+  for (size_t i = 0; i < count; i++) trn__strbuf_printf(&quoted, "%s`%s`", i ? "." : "", parts[i]);
+  trn_status status = !text || quoted.failed
+                          ? trn__no_memory(error)
+                          : raise(error, TRN_INVALID_ARGUMENT, "REQUIRES_SINGLE_PART_NAMESPACE", "sessionCatalog",
+                                  SPARK_CATALOG, "identifier", quoted.data);
+  trn__strbuf_finish(&quoted);
+  return status;
+}
+
+trn_status spark__table_name(trn_arena *arena, trn_session *session, bool case_sensitive, const spark_namespace *inside,
+                             char *const *parts, size_t count, spark_table_name *out, trn_error **error) {
+  const char *catalog = NULL, *database = NULL;
+  trn_status status = current(arena, session, inside, &catalog, &database, error);
+  if (status) return status;
+  if (count > 3 || count == 0 || (count == 3 && !is_catalog(session, parts[0])))
+    return too_many_parts(arena, parts, count, error);
+  if (count == 3) catalog = parts[0];
+  *out = (spark_table_name){.database = count > 1 ? folded(arena, parts[count - 2], case_sensitive) : database,
+                            .name = folded(arena, parts[count - 1], case_sensitive)};
+  if (!out->database || !out->name) return trn__no_memory(error);
+  return spark__catalog_named(arena, session, catalog, &out->catalog, &out->shown, error);
+}
+
+trn_status spark__database_name(trn_arena *arena, trn_session *session, bool case_sensitive, char *const *parts,
+                                size_t count, spark_table_name *out, trn_error **error) {
+  const char *catalog = NULL, *database = NULL;
+  trn_status status = current(arena, session, NULL, &catalog, &database, error);
+  if (status) return status;
+  if (count > 2 || (count == 2 && !is_catalog(session, parts[0]))) return too_many_parts(arena, parts, count, error);
+  if (count == 2) catalog = parts[0];
+  *out = (spark_table_name){.database = count ? folded(arena, parts[count - 1], case_sensitive) : database, .name = ""};
+  if (!out->database) return trn__no_memory(error);
+  return spark__catalog_named(arena, session, catalog, &out->catalog, &out->shown, error);
+}
+
+const char *spark__table_text(trn_arena *arena, const spark_table_name *name, bool quoted) {
+  const char *q = quoted ? "`" : "";
+  if (!*name->name) return trn__arena_printf(arena, "%s%s%s.%s%s%s", q, name->shown, q, q, name->database, q);
+  return trn__arena_printf(arena, "%s%s%s.%s%s%s.%s%s%s", q, name->shown, q, q, name->database, q, q, name->name, q);
+}
+
+/* ---- columns ---- */
+
+const char *spark__column_text(trn_arena *arena, const struct ArrowSchema *column, const char *key) {
+  size_t size = 0;
+  const char *text = trn__schema_metadata(column, key, &size);
+  return text ? trn__arena_str(arena, text, size) : NULL;
+}
+
+static void json_text(trn_strbuf *out, const char *text) {
+  trn__strbuf_putc(out, '"');
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (c == '"' || c == '\\') trn__strbuf_putc(out, '\\');
+    if (c < 0x20) trn__strbuf_printf(out, "\\u%04x", c);
+    else trn__strbuf_putc(out, (char)c);
+  }
+  trn__strbuf_putc(out, '"');
+}
+
+static trn_status column_field(trn_arena *arena, const struct ArrowSchema *column, trn_field *out, trn_error **error) {
+  trn_status status = trn__field_import(arena, column, out, error);
+  const char *type = spark__column_text(arena, column, TRN_COLUMN_TYPE_TEXT);
+  const char *comment = spark__column_text(arena, column, TRN_COLUMN_COMMENT);
+  if (!status && type) {
+    Spark__Connect__DataType *proto = NULL;
+    status = spark__sql_parse_type(arena, type, strlen(type), NULL, &proto, error);
+    if (!status) status = spark__type_from_proto(arena, proto, &out->type, error);
+  }
+  if (status || !comment) return status;
+  trn_strbuf json = {0};
+  trn__strbuf_puts(&json, "{\"comment\":");
+  json_text(&json, comment);
+  trn__strbuf_putc(&json, '}');
+  out->metadata = json.failed ? NULL : trn__arena_strdup(arena, json.data);
+  trn__strbuf_finish(&json);
+  return out->metadata ? TRN_OK : trn__no_memory(error);
+}
+
+trn_status spark__table_fields(trn_arena *arena, const trn_table_info *info, const trn_field **out, uint32_t *count,
+                               trn_error **error) {
+  trn_field *fields = TRN_NEW_N(arena, trn_field, (size_t)info->schema->n_children);
+  trn_status status = fields ? TRN_OK : trn__no_memory(error);
+  for (int64_t i = 0; !status && i < info->schema->n_children; i++)
+    status = column_field(arena, info->schema->children[i], &fields[i], error);
+  *out = fields;
+  *count = (uint32_t)info->schema->n_children;
+  return status;
+}
+
+/* The type's text, where Arrow's form says less. NULL: it says all. */
+static bool needs_text(trn_arena *arena, const trn_type *type, const struct ArrowSchema *arrow) {
+  const trn_type *back = NULL;
+  return trn__type_import(arena, arrow, &back, NULL) != TRN_OK || !trn__type_equal(type, back);
+}
+
+static trn_status export_column(trn_arena *arena, const trn_field *field, const char *comment, const char *text,
+                                struct ArrowSchema *out, trn_error **error) {
+  trn_strbuf type = {0};
+  struct ArrowSchema plain = {0}, made = {0};
+  trn_kv metadata[4];
+  size_t count = 0;
+  trn_status status = trn__type_export(field->type, field->name, field->nullable, NULL, NULL, &plain);
+  if (status) return trn_error_set(error, status, NULL, "The type of the column %s cannot be stored", field->name);
+  if (comment) metadata[count++] = (trn_kv){TRN_COLUMN_COMMENT, comment};
+  if (text) metadata[count++] = (trn_kv){TRN_COLUMN_DEFAULT, text};
+  if (needs_text(arena, field->type, &plain)) {
+    spark__type_sql(&type, field->type);
+    if (!type.failed) metadata[count++] = (trn_kv){TRN_COLUMN_TYPE_TEXT, type.data};
+  }
+  status = type.failed ? TRN_RESOURCE_EXHAUSTED
+                       : trn__schema_init(&made, plain.format, field->name, plain.flags, metadata, count,
+                                          (size_t)plain.n_children);
+  for (int64_t i = 0; !status && i < plain.n_children; i++) status = trn__schema_copy(plain.children[i], made.children[i]);
+  if (status) trn__schema_release(&made);
+  else *out = made;
+  trn__schema_release(&plain);
+  trn__strbuf_finish(&type);
+  return status ? trn__no_memory(error) : TRN_OK;
+}
+
+trn_status spark__table_schema(const trn_field *fields, uint32_t count, const char *const *comments,
+                               const char *const *defaults, struct ArrowSchema *out, trn_error **error) {
+  trn_arena *arena = trn__arena_create(0);
+  trn_status status = arena ? trn__schema_init(out, "+s", "", 0, NULL, 0, count) : TRN_RESOURCE_EXHAUSTED;
+  if (status) {
+    trn__arena_unref(arena);
+    return trn__no_memory(error);
+  }
+  for (uint32_t i = 0; !status && i < count; i++)
+    status = export_column(arena, &fields[i], comments ? comments[i] : NULL, defaults ? defaults[i] : NULL,
+                           out->children[i], error);
+  if (status) trn__schema_release(out);
+  trn__arena_unref(arena);
+  return status;
+}
+
+/* ---- tables ---- */
+
+static void drop_table(void *table) {
+  trn_table_unref(table);
+}
+
+static trn_status no_rows(spark_translator *t, const trn_field *fields, uint32_t count, const spark_qualifier *qualifier,
+                          spark_relation *out, trn_error **error) {
+  trn_column *columns = TRN_NEW_N(t->arena, trn_column, count);
+  if (!columns) return trn__no_memory(error);
+  for (uint32_t i = 0; i < count; i++)
+    columns[i] = (trn_column){.id = t->next_column++, .type = fields[i].type, .nullable = fields[i].nullable};
+  trn_rel *rel = trn__rel_create(t->arena, TRN_REL_VALUES, NULL, 0, NULL, 0, columns, count);
+  return rel ? spark__scope_of(t, rel, fields, qualifier, out, error) : trn__no_memory(error);
+}
+
+/* The table's options as those of a read. */
+static trn_status read_node(spark_translator *t, const trn_table_info *info, Spark__Connect__Read__DataSource **out,
+                            trn_error **error) {
+  Spark__Connect__Read__DataSource *node = TRN_NEW(t->arena, Spark__Connect__Read__DataSource);
+  if (!node) return trn__no_memory(error);
+  spark__connect__read__data_source__init(node);
+  node->options = TRN_NEW_N(t->arena, Spark__Connect__Read__DataSource__OptionsEntry *, info->option_count);
+  if (!node->options) return trn__no_memory(error);
+  for (size_t i = 0; i < info->option_count; i++) {
+    Spark__Connect__Read__DataSource__OptionsEntry *entry = TRN_NEW(t->arena, Spark__Connect__Read__DataSource__OptionsEntry);
+    if (!entry) return trn__no_memory(error);
+    spark__connect__read__data_source__options_entry__init(entry);
+    entry->key = (char *)info->options[i].key;
+    entry->value = (char *)(info->options[i].value ? info->options[i].value : "");
+    if (strcasecmp(entry->key, "path") == 0) continue;
+    node->options[node->n_options++] = entry;
+  }
+  *out = node;
+  return TRN_OK;
+}
+
+static void count_partition(void *user, const trn_partition_info *partition) {
+  (void)partition;
+  ++*(size_t *)user;
+}
+
+/* Whether there is anything to read at an external table's location. */
+static trn_status has_location(spark_translator *t, const spark_table_name *name, const trn_table_info *info, bool *out,
+                               trn_error **error) {
+  const char *path = info->location ? info->location : "";
+  size_t partitions = 0;
+  *out = true;
+  if (info->partition_column_count) {
+    trn_status status = trn_catalog_list_partitions(name->catalog, t->session, name->database, name->name, NULL, 0,
+                                                    count_partition, &partitions, error);
+    if (status || !partitions) {
+      *out = false;
+      return status;
+    }
+  }
+  if (strncmp(path, "file:", 5) == 0) path += 5;
+  if (!strstr(path, "://") && access(path, F_OK) != 0) *out = false;
+  return TRN_OK;
+}
+
+static trn_status read_table(spark_translator *t, const spark_table_name *name, trn_table *table,
+                             const spark_qualifier *qualifier, spark_relation *out, trn_error **error) {
+  const trn_table_info *info = trn_table_get_info(table);
+  const trn_table_file *files = NULL;
+  const trn_field *fields = NULL;
+  uint32_t count = 0;
+  size_t file_count = 0;
+  bool listed = trn_table_files(table, &files, &file_count), any = file_count > 0;
+  trn_status status = spark__table_fields(t->arena, info, &fields, &count, error);
+  if (!status && !listed) status = has_location(t, name, info, &any, error);
+  if (status || !any) return status ? status : no_rows(t, fields, count, qualifier, out, error);
+  const char **paths = TRN_NEW_N(t->arena, const char *, file_count + 1);
+  if (!paths) return trn__no_memory(error);
+  for (size_t i = 0; i < file_count; i++) paths[i] = files[i].path;
+  if (!listed) paths[file_count++] = info->location;
+  spark_source_spec spec = {.format = info->format ? info->format : "parquet",
+                            .paths = paths,
+                            .path_count = file_count,
+                            .listed = listed,
+                            .qualifier = qualifier,
+                            .schema = trn__type_struct(t->arena, fields, count),
+                            .label = trn__arena_printf(t->arena, "%s.%s", name->database, name->name)};
+  spec.info = (trn_scan_info){.kind = TRN_SCAN_TABLE,
+                              .catalog = trn_catalog_name(name->catalog),
+                              .database = name->database,
+                              .table = name->name,
+                              .format = info->format,
+                              .paths = paths,
+                              .path_count = file_count,
+                              .files = listed ? file_count : 0,
+                              .bytes = info->byte_count > 0 ? (uint64_t)info->byte_count : 0};
+  if (listed)
+    spec.info.version = trn__arena_printf(t->arena, "%s:%llu", info->identity, (unsigned long long)info->version);
+  if (!spec.schema || !spec.label || (listed && !spec.info.version)) return trn__no_memory(error);
+  Spark__Connect__Read__DataSource *node = NULL;
+  status = read_node(t, info, &node, error);
+  return status ? status : spark__read_source(t, node, &spec, out, error);
+}
+
+/* ---- views ---- */
+
+/* The columns that the view had when it was made, by the names that its query gave them, under its own. */
+static trn_status view_columns(spark_translator *t, const trn_table_info *info, spark_relation *out, trn_error **error) {
+  const trn_field *fields = NULL;
+  spark_value *values = NULL, *picked;
+  uint32_t count = 0;
+  size_t given = 0;
+  trn_status status = spark__table_fields(t->arena, info, &fields, &count, error);
+  if (!status) status = spark__scope_values(t, out->scope, &values, &given, error);
+  if (status) return status;
+  if (!(picked = TRN_NEW_N(t->arena, spark_value, count))) return trn__no_memory(error);
+  for (uint32_t i = 0; i < count && !status; i++) {
+    const char *wanted = info->view_columns && i < info->view_column_count ? info->view_columns[i] : fields[i].name;
+    size_t at = i < given && spark__name_equal(t, values[i].name, wanted) ? i : 0;
+    while (at < given && !spark__name_equal(t, values[at].name, wanted)) at++;
+    if (at == given)
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "INCOMPATIBLE_VIEW_SCHEMA_CHANGE", (trn_position){-1, -1},
+                          "viewName", info->name, "colName", wanted, "expectedNum", "1", "actualCols", "[]", "suggestion", "", NULL);
+    picked[i] = values[at];
+    picked[i].name = fields[i].name;
+    if (!trn__type_equal(picked[i].expr->type, fields[i].type)) {
+      status = spark__cast(t, picked[i].expr, fields[i].type, SPARK_CAST_ANSI, (trn_position){-1, -1}, &picked[i].expr, error);
+    }
+    picked[i].is_attribute = false;
+    picked[i].is_alias = true;
+    picked[i].metadata = fields[i].metadata;
+  }
+  return status ? status : spark__project(t, out, picked, count, NULL, out, error);
+}
+
+static trn_status read_view(spark_translator *t, const spark_table_name *name, const trn_table_info *info,
+                            const spark_qualifier *qualifier, spark_relation *out, trn_error **error) {
+  Spark__Connect__Relation *relation = TRN_NEW(t->arena, Spark__Connect__Relation);
+  Spark__Connect__SQL *sql = TRN_NEW(t->arena, Spark__Connect__SQL);
+  char *text = trn__arena_strdup(t->arena, info->view_text ? info->view_text : "");
+  if (!relation || !sql || !text) return trn__no_memory(error);
+  if (info->view_dialect && strcmp(info->view_dialect, "spark.sql") != 0)
+    return spark__unimplemented(t, (trn_position){-1, -1}, error, "The view %s, written in another dialect (%s)", info->name,
+                                info->view_dialect);
+  spark__connect__relation__init(relation);
+  spark__connect__sql__init(sql);
+  sql->query = text;
+  relation->rel_type_case = SPARK__CONNECT__RELATION__REL_TYPE_SQL;
+  relation->sql = sql;
+  spark_state *state = spark__state(t);
+  spark_namespace before = {state->view_catalog, state->view_database};
+  state->view_catalog = info->view_catalog;
+  state->view_database = info->view_database ? info->view_database : name->database;
+  const spark_plan_id *mark = state->last_plan;
+  trn_status status = spark__translate_view(t, name->name, relation, out, error);
+  spark__plan_id_forget(t, mark);
+  state->view_catalog = before.catalog;
+  state->view_database = before.database;
+  if (!status) status = view_columns(t, info, out, error);
+  return status ? status : spark__alias_relation(t, out, qualifier->parts, qualifier->count, error);
+}
+
+/* ---- which ---- */
+
+trn_status spark__relation_table(spark_translator *t, char *const *parts, size_t count, spark_relation *out, bool *found,
+                                 trn_error **error) {
+  spark_state *state = spark__state(t);
+  const spark_namespace inside = {state->view_catalog, state->view_database};
+  spark_table_name name;
+  trn_error *missing = NULL;
+  trn_table *table = NULL;
+  *found = false;
+  trn_status status = spark__table_name(t->arena, t->session, t->case_sensitive, &inside, parts, count, &name, error);
+  if (status) return status;
+  status = trn_catalog_get_table(name.catalog, t->session, name.database, name.name, &table, &missing);
+  if (status == TRN_NOT_FOUND) {
+    trn_error_unref(missing);
+    return TRN_OK;
+  }
+  if (status) {
+    if (error) *error = missing;
+    else trn_error_unref(missing);
+    return status;
+  }
+  if (!trn__arena_own(t->arena, drop_table, table)) {
+    trn_table_unref(table);
+    return trn__no_memory(error);
+  }
+  *found = true;
+  const char *names[] = {name.shown, name.database, name.name};
+  const spark_qualifier *qualifier = spark__qualifier(t, names, 3);
+  if (!qualifier) return trn__no_memory(error);
+  const trn_table_info *info = trn_table_get_info(table);
+  if (info->kind == TRN_TABLE_VIEW) return read_view(t, &name, info, qualifier, out, error);
+  return read_table(t, &name, table, qualifier, out, error);
+}

@@ -1,0 +1,90 @@
+"""Scenarios about databases, tables, views: each a list of statements; those that begin with '>' are Python over `spark`.
+test_tables.py compares what comes out with tests/data/spark/tables.json, which a real Spark gave (see there)."""
+
+SCENARIOS = {
+    "databases": [
+        "SHOW DATABASES", "CREATE DATABASE d1", "CREATE DATABASE d1", "CREATE DATABASE IF NOT EXISTS d1",
+        "CREATE SCHEMA d2 COMMENT 'second' WITH DBPROPERTIES ('a'='1', 'b'='x')", "SHOW DATABASES", "SHOW SCHEMAS LIKE 'd*'",
+        "DESCRIBE DATABASE d2", "DESCRIBE DATABASE EXTENDED d2", "ALTER DATABASE d2 SET DBPROPERTIES ('b'='y', 'c'='z')",
+        "DESC SCHEMA EXTENDED d2", "DESCRIBE DATABASE nope", "USE d2", "SELECT current_database()", "SHOW CURRENT NAMESPACE",
+        "USE nope", "CREATE TABLE t (a INT) USING parquet", "SHOW TABLES", "SHOW TABLES IN default", "USE default",
+        "DROP DATABASE d2", "DROP DATABASE d2 CASCADE", "DROP DATABASE d2", "DROP DATABASE IF EXISTS d2", "DROP SCHEMA d1",
+        "DROP DATABASE default", "USE spark_catalog.default", "SELECT current_catalog(), current_database()", "SHOW CATALOGS",
+        "CREATE DATABASE `a.b`", "SHOW TABLES IN nope", "SET CATALOG spark_catalog", "SET CATALOG nope", "USE CATALOG spark_catalog",
+    ],
+    "create and insert": [
+        "CREATE TABLE t1 (a INT, b STRING)", "INSERT INTO t1 VALUES (1, 'x'), (2, NULL)", "SELECT * FROM t1 ORDER BY a",
+        "CREATE TABLE t1 (a INT)", "CREATE TABLE IF NOT EXISTS t1 (a INT)", "INSERT INTO t1 VALUES (3)", "INSERT INTO t1 VALUES (3, 'y', 4)",
+        "INSERT INTO t1 (b, a) VALUES ('q', 7)", "INSERT INTO t1 (a) VALUES (8)", "INSERT INTO t1 (zz) VALUES (8)",
+        "INSERT INTO t1 (a, a) VALUES (8, 9)", "SELECT * FROM t1 ORDER BY a", "INSERT INTO t1 BY NAME SELECT 'n' AS b, 9 AS a",
+        "INSERT INTO t1 BY NAME SELECT 'n' AS b, 9 AS zz", "INSERT INTO t1 SELECT 'abc', 'x'", "INSERT INTO t1 SELECT 10L, 11",
+        "SELECT * FROM t1 ORDER BY a", "INSERT OVERWRITE t1 VALUES (1, 'only')", "SELECT * FROM t1", "TRUNCATE TABLE t1", "SELECT count(*) FROM t1",
+        "INSERT INTO nope VALUES (1)", "CREATE TABLE t2 USING parquet AS SELECT 1 AS a, 'z' AS b, CAST(1.5 AS DECIMAL(5,2)) AS c",
+        "SELECT * FROM t2", "CREATE TABLE t2 AS SELECT 1", "CREATE OR REPLACE TABLE t2 AS SELECT 2 AS a", "REPLACE TABLE t2 (a INT)", "DROP TABLE t2", "DROP TABLE t2",
+        "DROP TABLE IF EXISTS t2", "SELECT * FROM t2", "DROP VIEW t1", "CREATE TABLE bad (a INT, A STRING)", "CREATE TABLE bad (a INT) USING nope",
+        "CREATE TABLE nope.t (a INT)", "CREATE TABLE x.y.z (a INT)", "CREATE TABLE t3 (a INT NOT NULL DEFAULT 5, b STRING DEFAULT 'dd') USING parquet",
+        "INSERT INTO t3 (b) VALUES ('only b')", "INSERT INTO t3 VALUES (DEFAULT, DEFAULT)", "INSERT INTO t3 (a) VALUES (9)", "SELECT * FROM t3 ORDER BY a, b", "DROP TABLE t3",
+        "CREATE TABLE t4 LIKE t1", "DESCRIBE t4", "DROP TABLE t4", "CREATE TABLE t5 (c CHAR(3), v VARCHAR(3)) USING parquet",
+        "INSERT INTO t5 VALUES ('a', 'b')", "INSERT INTO t5 VALUES ('abcd', 'b')", "INSERT INTO t5 VALUES ('a', 'abcd')", "SELECT c, v, length(c), length(v) FROM t5", "DESCRIBE t5", "DROP TABLE t5",
+        "SELECT default.t1.a FROM default.t1", "SELECT spark_catalog.default.t1.a FROM spark_catalog.default.t1", "SELECT t1.a FROM spark_catalog.default.t1", "DROP TABLE t1",
+    ],
+    "partitions": [
+        "CREATE TABLE p (a INT, k STRING, d DATE) USING parquet PARTITIONED BY (k, d)", "DESCRIBE p",
+        "INSERT INTO p VALUES (1, 'x', DATE'2020-01-01'), (2, 'y', DATE'2020-01-02'), (3, NULL, NULL), (4, 'b/c', DATE'2020-01-01')",
+        "SELECT * FROM p ORDER BY a", "SHOW PARTITIONS p", "SHOW PARTITIONS p PARTITION (k='x')",
+        "INSERT OVERWRITE p PARTITION (k='x', d=DATE'2020-01-01') VALUES (10), (11)", "SELECT * FROM p ORDER BY a",
+        "INSERT INTO p PARTITION (k='x', d) SELECT 12, DATE'2021-01-01'", "SELECT a, k FROM p WHERE k = 'x' ORDER BY a", "INSERT INTO p PARTITION (k, d='2022-02-02') VALUES (13, 'dyn')",
+        "SELECT * FROM p WHERE a = 13", "SHOW PARTITIONS p", "INSERT INTO p PARTITION (zz='x') VALUES (1, DATE'2020-01-01')",
+        "SET spark.sql.sources.partitionOverwriteMode=dynamic", "INSERT OVERWRITE p VALUES (20, 'y', DATE'2020-01-02')", "SELECT * FROM p ORDER BY a",
+        "SET spark.sql.sources.partitionOverwriteMode=static", "INSERT OVERWRITE p PARTITION (k='x', d) VALUES (30, DATE'2020-05-05')", "SELECT * FROM p ORDER BY a",
+        "ALTER TABLE p DROP PARTITION (k='y', d='2020-01-02')", "ALTER TABLE p DROP PARTITION (k='nope', d='2020-01-02')", "ALTER TABLE p DROP IF EXISTS PARTITION (k='nope', d='2020-01-02')",
+        "ALTER TABLE p ADD PARTITION (k='new', d='2020-09-09')", "ALTER TABLE p ADD PARTITION (k='new', d='2020-09-09')", "ALTER TABLE p ADD IF NOT EXISTS PARTITION (k='new', d='2020-09-09')",
+        "SHOW PARTITIONS p", "TRUNCATE TABLE p PARTITION (k='x')", "SELECT * FROM p ORDER BY a", "ALTER TABLE p ADD COLUMNS (z INT COMMENT 'zz')", "SELECT * FROM p ORDER BY a", "INSERT INTO p VALUES (40, 41, 'x', DATE'2023-01-01')",
+        "SELECT a, z, k FROM p ORDER BY a", "INSERT OVERWRITE p VALUES (50, 51, 'w', DATE'2023-01-01')", "SELECT * FROM p ORDER BY a", "SHOW PARTITIONS p", "SHOW COLUMNS IN p", "DROP TABLE p",
+        "CREATE TABLE np (a INT) USING parquet", "SHOW PARTITIONS np", "ALTER TABLE np ADD PARTITION (a=1)", "INSERT INTO np PARTITION (a=1) VALUES (1)", "DROP TABLE np",
+        "CREATE TABLE allp (a INT) USING parquet PARTITIONED BY (a)", "CREATE TABLE badp (a INT) USING parquet PARTITIONED BY (b)", "MSCK REPAIR TABLE nope",
+    ],
+    "alter": [
+        "CREATE TABLE t (a INT, b STRING) USING parquet COMMENT 'c0' TBLPROPERTIES ('x'='1')", "INSERT INTO t VALUES (1, 'one')", "ALTER TABLE t ADD COLUMNS (c DOUBLE, d DATE COMMENT 'dd')",
+        "SELECT * FROM t", "DESCRIBE t", "ALTER TABLE t ADD COLUMNS (a INT)", "ALTER TABLE t RENAME COLUMN b TO bb", "ALTER TABLE t DROP COLUMN c", "ALTER TABLE t ALTER COLUMN a TYPE BIGINT",
+        "ALTER TABLE t ALTER COLUMN a COMMENT 'new'", "ALTER TABLE t CHANGE COLUMN a a INT COMMENT 'newer'", "DESCRIBE t", "ALTER TABLE t ALTER COLUMN zz COMMENT 'n'", "ALTER TABLE t SET TBLPROPERTIES ('y'='2', 'x'='3')", "SHOW TBLPROPERTIES t",
+        "SHOW TBLPROPERTIES t ('x')", "SHOW TBLPROPERTIES t (nope)", "ALTER TABLE t UNSET TBLPROPERTIES ('x')", "SHOW TBLPROPERTIES t", "ALTER TABLE t UNSET TBLPROPERTIES ('nope')", "ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('nope')",
+        "ALTER TABLE t RENAME TO t9", "SELECT a FROM t9", "SELECT a FROM t", "CREATE TABLE t8 (a INT) USING parquet", "ALTER TABLE t9 RENAME TO t8", "ALTER TABLE nope RENAME TO n2", "ALTER VIEW t9 RENAME TO v9", "COMMENT ON TABLE t9 IS 'commented'", "DESCRIBE TABLE EXTENDED t9",
+        "COMMENT ON DATABASE default IS 'hello'", "ALTER TABLE t9 ALTER COLUMN a SET NOT NULL", "ALTER TABLE t9 ALTER COLUMN a SET DEFAULT 42", "INSERT INTO t9 (bb) VALUES ('x')", "INSERT INTO t9 (b) VALUES ('dflt')", "SELECT * FROM t9 ORDER BY a", "ALTER TABLE t9 ALTER COLUMN a DROP DEFAULT",
+        "ALTER TABLE t9 ADD COLUMNS (c2 INT FIRST)", "ANALYZE TABLE t9 COMPUTE STATISTICS", "ANALYZE TABLE nope COMPUTE STATISTICS", "REFRESH TABLE t9", "REFRESH TABLE nope", "DROP TABLE t8", "DROP TABLE t9",
+    ],
+    "views": [
+        "CREATE TABLE base (a INT, b STRING) USING parquet", "INSERT INTO base VALUES (1, 'x'), (2, 'y')", "CREATE VIEW v AS SELECT a, b FROM base WHERE a > 1", "SELECT * FROM v", "CREATE VIEW v AS SELECT 1", "CREATE VIEW IF NOT EXISTS v AS SELECT 1",
+        "CREATE OR REPLACE VIEW v (x COMMENT 'xx', y) COMMENT 'vc' AS SELECT a, b FROM base", "SELECT * FROM v ORDER BY x", "DESCRIBE v", "SHOW VIEWS", "SHOW TABLES", "INSERT INTO v VALUES (1, 'x')", "CREATE VIEW base AS SELECT 1", "CREATE OR REPLACE VIEW base AS SELECT 1",
+        "CREATE TEMP VIEW tv AS SELECT 1 AS one", "CREATE VIEW pv AS SELECT * FROM tv", "CREATE VIEW w AS SELECT x + 1 AS x1 FROM v", "SELECT * FROM w ORDER BY x1", "CREATE OR REPLACE VIEW v AS SELECT * FROM w", "CREATE DATABASE vd", "USE vd", "SELECT * FROM default.w ORDER BY x1", "SELECT * FROM w", "USE default",
+        "ALTER VIEW v AS SELECT b AS y FROM base", "SELECT * FROM v ORDER BY y", "SELECT * FROM w", "ALTER VIEW v RENAME TO v2", "SELECT * FROM v2 ORDER BY y", "ALTER VIEW v2 SET TBLPROPERTIES ('p'='q')", "SHOW TBLPROPERTIES v2 (p)", "DROP VIEW v2", "DROP VIEW v2", "DROP VIEW IF EXISTS v2", "SHOW CREATE TABLE w",
+        "CREATE VIEW dup AS SELECT 1 AS a, 2 AS a", "CREATE VIEW cnt (a, b) AS SELECT 1", "CREATE VIEW lit AS SELECT 1, 2", "SELECT * FROM lit", "DROP TABLE lit", "CREATE VIEW lit AS SELECT 1 AS q", "CREATE VIEW bad AS SELECT * FROM nope", "DROP VIEW w", "DROP VIEW lit", "DROP DATABASE vd", "CREATE OR REPLACE TEMP VIEW base AS SELECT 'temp' AS t", "SELECT * FROM base", "SELECT * FROM default.base ORDER BY a", "DROP VIEW base", "SELECT * FROM base ORDER BY a", "SHOW VIEWS", "DROP TABLE base", "DROP VIEW tv",
+    ],
+    "dml refused": [
+        "CREATE TABLE t (a INT, b STRING) USING parquet", "DELETE FROM t WHERE a = 1", "DELETE FROM t", "UPDATE t SET a = 1", "MERGE INTO t USING (SELECT 1 AS a) s ON t.a = s.a WHEN MATCHED THEN DELETE", "DELETE FROM nope", "UPDATE nope SET a = 1",
+        "INSERT INTO t REPLACE WHERE a = 1 SELECT 1, 'x'", "DROP TABLE t",
+    ],
+    "show and describe": [
+        "CREATE TABLE s1 (a INT COMMENT 'ca', b STRING NOT NULL) USING parquet COMMENT 'tc'", "CREATE TABLE s2 (a INT, p INT) USING csv OPTIONS (header='true', sep=';') PARTITIONED BY (p) TBLPROPERTIES ('k'='v')", "SHOW TABLES", "SHOW TABLES LIKE 's1'", "SHOW TABLES LIKE 's1|s2'", "SHOW TABLES LIKE 'x*'", "SHOW COLUMNS FROM s1", "SHOW COLUMNS IN s1 IN default", "SHOW COLUMNS IN nope",
+        "SHOW CREATE TABLE s1", "SHOW CREATE TABLE s2", "SHOW CREATE TABLE nope", "DESCRIBE TABLE s1", "DESCRIBE EXTENDED s1", "DESCRIBE FORMATTED s2", "DESCRIBE s1 a", "DESCRIBE EXTENDED s1 a", "DESCRIBE s1 zz", "DESCRIBE nope", "DESCRIBE FUNCTION upper", "DESCRIBE FUNCTION nope_f", "DESCRIBE QUERY SELECT 1 AS x, 'a' AS y", "SHOW TABLE EXTENDED LIKE 's1'", "SHOW TABLE EXTENDED LIKE 'none*'", "SHOW FUNCTIONS LIKE 'upp*'", "SHOW TBLPROPERTIES s2", "SHOW TBLPROPERTIES nope",
+        "DESCRIBE EXTENDED s1 AS JSON", "SHOW CATALOGS LIKE 'spark*'", "DROP TABLE s1", "DROP TABLE s2",
+    ],
+    "external": [
+        ">write_parquet('ext/k=1'); write_parquet('ext/k=2')", "CREATE TABLE e (a INT) USING parquet LOCATION '{files}/ext/k=1'", "SELECT a FROM e ORDER BY a", "DROP TABLE e", "CREATE TABLE e USING parquet LOCATION '{files}/ext'", "SELECT * FROM e ORDER BY k, a", "DESCRIBE e", "INSERT INTO e VALUES (100, 3)", "SELECT * FROM e ORDER BY k, a", "SHOW PARTITIONS e", "TRUNCATE TABLE e", "DROP TABLE e", "CREATE TABLE e (a INT, k INT) USING parquet PARTITIONED BY (k) LOCATION '{files}/ext'", "SELECT count(*) FROM e", "MSCK REPAIR TABLE e", "SELECT count(*) FROM e", "SHOW PARTITIONS e", "DROP TABLE e",
+        "CREATE EXTERNAL TABLE e2 (a INT) USING parquet", "SELECT * FROM parquet.`{files}/ext/k=1` ORDER BY a", ">write_csv('c.csv')", "CREATE TABLE c USING csv OPTIONS (header 'true', inferSchema 'true', path '{files}/c.csv')", "SELECT * FROM c ORDER BY a", "DESCRIBE c", "DROP TABLE c", "CREATE TABLE c (x STRING, y INT) USING csv LOCATION '{files}/nothere'", "SELECT * FROM c", "INSERT INTO c VALUES ('q', 1)", "SELECT * FROM c", "DROP TABLE c", "CREATE TABLE c USING parquet LOCATION '{files}/nothere2'", "CREATE TABLE c USING parquet", "DROP TABLE IF EXISTS c",
+    ],
+    "cache": [
+        "CREATE TABLE c (a INT) USING parquet", "CACHE TABLE c", ">spark.catalog.isCached('c')", "UNCACHE TABLE c", ">spark.catalog.isCached('c')", "CACHE TABLE nope", "UNCACHE TABLE nope", "UNCACHE TABLE IF EXISTS nope", "CACHE LAZY TABLE c", "CACHE TABLE cq AS SELECT 1 AS one", "SELECT * FROM cq", "CLEAR CACHE", ">spark.catalog.isCached('c')", "DROP VIEW cq", "DROP TABLE c",
+    ],
+    "catalog api": [
+        ">spark.catalog.currentCatalog()", ">spark.catalog.currentDatabase()", ">[d.name for d in spark.catalog.listDatabases()]", "CREATE DATABASE cd COMMENT 'cc'", ">[tuple(d)[:3] for d in spark.catalog.listDatabases('c*')]", ">tuple(spark.catalog.getDatabase('cd'))[:3]", ">spark.catalog.getDatabase('nope')", ">spark.catalog.databaseExists('cd'), spark.catalog.databaseExists('nope')", ">spark.catalog.setCurrentDatabase('cd')", ">spark.catalog.currentDatabase()", ">spark.catalog.setCurrentDatabase('nope')", "CREATE TABLE t (a INT COMMENT 'ca', b STRING) USING parquet PARTITIONED BY (b) COMMENT 'tcom'", "CREATE VIEW v AS SELECT 1 AS x", "CREATE TEMP VIEW tmp AS SELECT 1 AS x",
+        ">[tuple(t) for t in spark.catalog.listTables()]", ">[tuple(t) for t in spark.catalog.listTables('cd', 't*')]", ">[t.name for t in spark.catalog.listTables('default')]", ">spark.catalog.listTables('nope')", ">tuple(spark.catalog.getTable('t'))", ">tuple(spark.catalog.getTable('cd.t'))", ">tuple(spark.catalog.getTable('spark_catalog.cd.t'))", ">tuple(spark.catalog.getTable('tmp'))", ">tuple(spark.catalog.getTable('v'))", ">spark.catalog.getTable('nope')", ">spark.catalog.tableExists('t'), spark.catalog.tableExists('cd.t'), spark.catalog.tableExists('t', 'cd'), spark.catalog.tableExists('t', 'default'), spark.catalog.tableExists('nope')",
+        ">[tuple(c) for c in spark.catalog.listColumns('t')]", ">[tuple(c) for c in spark.catalog.listColumns('cd.t')]", ">spark.catalog.listColumns('nope')", ">spark.catalog.setCurrentDatabase('default')", ">spark.catalog.createTable('ct', schema=schema('a INT, b STRING'), source='parquet', description='made').columns", ">tuple(spark.catalog.getTable('ct'))", ">spark.catalog.createTable('ct', schema=schema('a INT'))", ">write_parquet('capi')", ">spark.catalog.createTable('cext', path='{files}/capi', source='parquet').count()", ">tuple(spark.catalog.getTable('cext'))", ">spark.catalog.createExternalTable('cext2', path='{files}/capi', source='parquet').columns", ">spark.catalog.recoverPartitions('cd.t')", ">spark.catalog.recoverPartitions('ct')", ">spark.catalog.recoverPartitions('nope')", ">spark.catalog.refreshTable('ct')", ">spark.catalog.refreshTable('nope')", ">spark.catalog.isCached('ct')", ">spark.catalog.cacheTable('ct')", ">spark.catalog.isCached('ct')", ">spark.catalog.uncacheTable('ct')", ">spark.catalog.isCached('ct')", ">spark.catalog.isCached('nope')", ">spark.catalog.dropTempView('tmp'), spark.catalog.dropTempView('tmp')", ">spark.table('cd.t').columns, spark.read.table('ct').columns", ">spark.table('nope')", ">[c.name for c in spark.catalog.listCatalogs()]", ">spark.catalog.setCurrentCatalog('nope')", "DROP DATABASE cd CASCADE", "DROP TABLE ct", "DROP TABLE cext", "DROP TABLE cext2",
+    ],
+    "writer": [
+        ">df((1, 'a'), (2, 'b')).write.saveAsTable('w')", "SELECT * FROM w ORDER BY id", ">df((3, 'c')).write.saveAsTable('w')", ">df((3, 'c')).write.mode('append').saveAsTable('w')", ">df((9, 'x')).write.mode('ignore').saveAsTable('w')", "SELECT * FROM w ORDER BY id", ">df((4, 'd')).select('name', 'id').write.mode('append').saveAsTable('w')", "SELECT * FROM w ORDER BY id", ">df((5, 'e')).write.mode('overwrite').saveAsTable('w')", "SELECT * FROM w", ">df((6, 'f')).write.insertInto('w')", ">df((7, 'g')).select('name', 'id').write.insertInto('w')", ">df((7, 'g')).write.insertInto('w', overwrite=True)", "SELECT * FROM w", ">df((7, 'g')).select('id').write.insertInto('w')", ">df((8, 'h')).withColumnRenamed('name', 'nm').write.mode('append').saveAsTable('w')", ">df((8, 'h')).select('id').write.mode('append').saveAsTable('w')", ">df((8, 'h')).write.format('csv').mode('append').saveAsTable('w')", ">df((8, 'h')).write.partitionBy('id').mode('append').saveAsTable('w')", ">df((1, 'h')).write.insertInto('nope')", ">df((1, 'p'), (2, 'q')).write.partitionBy('id').saveAsTable('wp')", "DESCRIBE wp", "SHOW PARTITIONS wp", ">df((3, 'r')).select('name', 'id').write.insertInto('wp')", "SELECT * FROM wp ORDER BY id", ">df((3, 'r')).write.partitionBy('id').insertInto('wp')", ">df((3, 's')).write.partitionBy('name').mode('append').saveAsTable('wp')", ">df((1, 'c')).write.format('csv').saveAsTable('wc')", "SELECT * FROM wc", ">df((1, 'j')).write.format('json').saveAsTable('wj')", "SELECT * FROM wj", ">df((1, 'e')).write.option('path', '{files}/we').saveAsTable('we')", ">tuple(spark.catalog.getTable('we'))[4]", "SELECT * FROM we", ">df((1, 'x')).write.format('nope').saveAsTable('wn')", ">df((1, 'x')).write.saveAsTable('nodb.wn')", ">df((1, 'x')).write.bucketBy(2, 'id').saveAsTable('wb')", "DESCRIBE EXTENDED wb", "SELECT * FROM wb", "DROP TABLE w", "DROP TABLE wp", "DROP TABLE wc", "DROP TABLE wj", "DROP TABLE we", "DROP TABLE wb",
+    ],
+    "writer v2": [
+        ">df((1, 'a')).writeTo('x').using('parquet').create()", "SELECT * FROM x", ">df((1, 'a')).writeTo('x').create()", ">df((2, 'b')).writeTo('x').append()", ">df((2, 'b')).select('name', 'id').writeTo('x').append()", "SELECT * FROM x ORDER BY id", ">df((3, 'c')).writeTo('x').replace()", ">df((3, 'c')).writeTo('x').createOrReplace()", ">df((3, 'c')).writeTo('x').overwrite(F.col('id') == 1)", ">df((3, 'c')).writeTo('x').overwrite(F.lit(True))", ">df((3, 'c')).writeTo('x').overwritePartitions()", "SELECT * FROM x ORDER BY id", ">df((3, 'c')).writeTo('nope').append()", ">df((1, 'p'), (2, 'q')).writeTo('xp').using('parquet').partitionedBy('name').tableProperty('k', 'v').create()", "SHOW TBLPROPERTIES xp", "DESCRIBE xp", ">df((3, 'p')).writeTo('xp').overwritePartitions()", "SELECT * FROM xp ORDER BY id", "DROP TABLE x", "DROP TABLE xp",
+    ],
+}
