@@ -29,6 +29,7 @@ struct trn_scripted {
 struct trn_source {
   atomic_size_t refs;
   trn_scripted_table table;
+  trn_table_provider provider; /* whose rows `table` has; zero: none */
 };
 
 /* ---- scripts ---- */
@@ -405,10 +406,29 @@ static void close_session(void *self, void *state) {
   free(state);
 }
 
+/* A table of the program. It is read now, and destroyed with the source. */
+static trn_status open_provider(const trn_table_provider *table, trn_source **out, struct ArrowSchema *schema,
+                                trn_error **error) {
+  trn_source *source = calloc(1, sizeof *source);
+  if (!source) return trn__no_memory(error);
+  atomic_init(&source->refs, 1);
+  trn_status status = trn__scripted_read_table(table, &source->table, error);
+  if (!status && trn__schema_copy(&source->table.schema, schema)) status = trn__no_memory(error);
+  if (status) {
+    trn__scripted_table_finish(&source->table);
+    free(source);
+    return status;
+  }
+  source->provider = *table;
+  *out = source;
+  return TRN_OK;
+}
+
 static trn_status open_source(void *self, void *state, const trn_source_request *request, trn_source **out,
                               struct ArrowSchema *schema, trn_error **error) {
   trn_scripted *control = self;
   (void)state;
+  if (!strcmp(request->format, TRN_SOURCE_TABLE)) return open_provider(request->data, out, schema, error);
   if (request->path_count != 1)
     return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "the scripted backend knows tables by one path");
   const char *path = request->paths[0];
@@ -447,6 +467,7 @@ static void source_unref(void *self, trn_source *source) {
   (void)self;
   if (atomic_fetch_sub_explicit(&source->refs, 1, memory_order_acq_rel) != 1) return;
   trn__scripted_table_finish(&source->table);
+  if (source->provider.ops.destroy) source->provider.ops.destroy(source->provider.self);
   free(source);
 }
 

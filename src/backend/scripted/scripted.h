@@ -7,6 +7,7 @@
 #include "core/core.h"
 #include "plan/plan.h"
 #include <trunnion/backend.h>
+#include <trunnion/table.h>
 
 typedef struct trn_scripted trn_scripted; /* the hand on the backend; reference counted */
 
@@ -67,5 +68,7 @@ trn_status trn__evaluation_next(trn_evaluation *evaluation, struct ArrowArray *o
 trn_status trn__scripted_table_init(trn_scripted_table *table, const struct ArrowSchema *schema,
                                     trn_shared_array *const *batches, size_t batch_count);
 void trn__scripted_table_finish(trn_scripted_table *table);
+/* All rows of a table of the program (table.c). Blocks. */
+trn_status trn__scripted_read_table(const trn_table_provider *table, trn_scripted_table *out, trn_error **error);
 
 #endif
