@@ -3,6 +3,7 @@
 #include "functions/calendar.h"
 #include "functions/decimal.h"
 #include "functions/frame.h"
+#include "functions/pattern.h"
 #include "functions/text.h"
 #include <math.h>
 #include <stdio.h>
@@ -300,6 +301,9 @@ typedef struct printer {
   fn_bytes *out;
   fn_zone zone;
   fn_zone_range range;
+  fn_text zone_name;
+  const fn_pattern *timestamps, *dates; /* NULL: as ISO 8601 has them */
+  bool all_fields, sorted;              /* nulls too; by name */
 } printer;
 
 static bool put(const printer *p, const void *data, size_t size) {
@@ -317,6 +321,16 @@ static bool put_float(const printer *p, const fn_column *c, int64_t row) {
   return isfinite(value) ? put(p, text, size) : put_quoted(p, text, size);
 }
 
+static bool put_pattern(printer *p, const fn_pattern *pattern, int64_t local, int64_t offset) {
+  fn_builder text;
+  fn_type type = fn__type(FN_STRING);
+  if (!fn__builder_init(&text, &type, 1)) return false;
+  fn__pattern_format(pattern, local, (int32_t)offset, p->zone_name, &text);
+  bool good = text.status == TRN_OK && put_quoted(p, text.bytes ? text.bytes : "", text.size);
+  fn__builder_clear(&text);
+  return good;
+}
+
 /* yyyy-MM-dd'T'HH:mm:ss.SSS and for instants the offset, Z for none. */
 static bool put_timestamp(printer *p, const fn_column *c, int64_t row) {
   char text[FN_TIMESTAMP_TEXT_MAX + 32], day[FN_DATE_TEXT_MAX + 8];
@@ -324,6 +338,7 @@ static bool put_timestamp(printer *p, const fn_column *c, int64_t row) {
   bool instant = c->type.kind == FN_TIMESTAMP;
   int64_t local = instant ? fn__to_local(&p->zone, us, &p->range) : us;
   int64_t clock = fn__floor_mod(local, FN_DAY), offset = (local - us) / FN_SECOND;
+  if (p->timestamps) return put_pattern(p, p->timestamps, local, offset);
   size_t size = fn__date_print(fn__floor_div(local, FN_DAY), day);
   int length = snprintf(text, sizeof text, "%.*sT%02d:%02d:%02d.%03d", (int)size, day, (int)(clock / FN_HOUR),
                         (int)(clock % FN_HOUR / FN_MINUTE), (int)(clock % FN_MINUTE / FN_SECOND),
@@ -365,7 +380,9 @@ static bool put_scalar(printer *p, const fn_column *c, int64_t row) {
   case FN_DECIMAL: return put(p, text, fn__decimal_print_scientific(fn__get_decimal(c, row), c->type.scale, text));
   case FN_STRING: return fn__json_put_string(p->out, fn__get_text(c, row));
   case FN_BINARY: return put_base64(p, fn__get_text(c, row));
-  case FN_DATE: return put_quoted(p, text, fn__date_print(fn__get_i32(c, row), text));
+  case FN_DATE:
+    if (p->dates) return put_pattern(p, p->dates, fn__midnight(fn__get_i32(c, row)), 0);
+    return put_quoted(p, text, fn__date_print(fn__get_i32(c, row), text));
   case FN_TIME: return put_quoted(p, text, fn__time_print(fn__get_i64(c, row), text));
   case FN_TIMESTAMP:
   case FN_TIMESTAMP_NTZ: return put_timestamp(p, c, row);
@@ -375,14 +392,27 @@ static bool put_scalar(printer *p, const fn_column *c, int64_t row) {
 
 static bool put_value(printer *p, const fn_column *c, int64_t row, int depth);
 
+/* The field whose name is the least beyond `last`, or the first that is left: -1. */
+static int64_t next_field(const printer *p, const struct ArrowSchema *schema, int64_t last) {
+  int64_t found = -1;
+  if (!p->sorted) return last + 1 < schema->n_children ? last + 1 : -1;
+  for (int64_t i = 0; i < schema->n_children; i++) {
+    const char *name = schema->children[i]->name;
+    int above = last < 0 ? 1 : strcmp(name, schema->children[last]->name);
+    if (above < 0 || (above == 0 && i <= last)) continue;
+    if (found < 0 || strcmp(name, schema->children[found]->name) < 0) found = i;
+  }
+  return found;
+}
+
 static bool put_struct(printer *p, const fn_column *c, int64_t row, int depth) {
   bool good = put(p, "{", 1), first = true;
-  for (int64_t i = 0; i < c->type.schema->n_children && good; i++) {
+  for (int64_t i = next_field(p, c->type.schema, -1); i >= 0 && good; i = next_field(p, c->type.schema, i)) {
     fn_column child;
     int64_t at = c->offset + row * c->step;
     const char *name = c->type.schema->children[i]->name;
     if (fn__column_child(c, i, &child) != TRN_OK) return false;
-    if (fn__is_null(&child, at)) continue;
+    if (fn__is_null(&child, at) && !p->all_fields) continue;
     good = (first || put(p, ",", 1)) && put_quoted(p, name, strlen(name)) && put(p, ":", 1) &&
            put_value(p, &child, at, depth);
     first = false;
@@ -390,9 +420,38 @@ static bool put_struct(printer *p, const fn_column *c, int64_t row, int depth) {
   return good && put(p, "}", 1);
 }
 
+/* Spark shows keys as its own values print: dates and times as numbers, structs and lists as [a,b]. */
+static bool put_plain(printer *p, const fn_column *c, int64_t row, int depth) {
+  char text[FN_INT_TEXT_MAX];
+  fn_column child;
+  if (depth > FN_NESTING_MAX) return false;
+  if (fn__is_null(c, row)) return put(p, "null", 4);
+  if (c->type.kind == FN_STRING) {
+    fn_text own = fn__get_text(c, row);
+    return put(p, own.data, own.size);
+  }
+  if (c->type.kind >= FN_DATE && c->type.kind <= FN_DAY_TIME)
+    return put(p, text, fn__int_print(fn__get_integer(c, row), text));
+  if (c->type.kind != FN_STRUCT && c->type.kind != FN_LIST) return put_scalar(p, c, row);
+  bool good = put(p, "[", 1), list = c->type.kind == FN_LIST;
+  int64_t first = list ? c->offsets[row * c->step] : 0,
+          end = list ? c->offsets[row * c->step + 1] : c->type.schema->n_children;
+  for (int64_t i = first; i < end && good; i++) {
+    good = (i == first || put(p, ",", 1)) && fn__column_child(c, list ? 0 : i, &child) == TRN_OK;
+    good = good && put_plain(p, &child, list ? i : c->offset + row * c->step, depth + 1);
+  }
+  return good && put(p, "]", 1);
+}
+
 static bool put_key(printer *p, const fn_column *keys, int64_t at) {
-  if (keys->type.kind == FN_STRING) return fn__json_put_string(p->out, fn__get_text(keys, at));
-  return put(p, "\"", 1) && put_scalar(p, keys, at) && put(p, "\"", 1);
+  fn_bytes plain = {0}, *out = p->out;
+  if (keys->type.kind == FN_STRING) return fn__json_put_string(out, fn__get_text(keys, at));
+  p->out = &plain;
+  bool good = put_plain(p, keys, at, 0);
+  p->out = out;
+  good = good && fn__json_put_string(out, (fn_text){plain.data, plain.size});
+  fn__bytes_clear(&plain);
+  return good;
 }
 
 static bool put_list(printer *p, const fn_column *c, int64_t row, int depth) {
@@ -427,7 +486,16 @@ static trn_status to_json(fn_call *call) {
   fn_text zone;
   printer p = {.out = &text};
   bool good = true;
+  fn_pattern patterns[2];
   if (!fn__literal_text(call, 1, &zone) || !fn__zone_find(zone, &p.zone)) return fn__mismatch(call);
+  p.zone_name = zone;
+  for (size_t i = 0; i < 2; i++) {
+    fn_text pattern;
+    if (call->count < 6 || !fn__literal_text(call, 2 + i, &pattern) || pattern.size == 0) continue;
+    if (!fn__pattern_compile(pattern, &patterns[i])) return fn__mismatch(call);
+    *(i ? &p.dates : &p.timestamps) = &patterns[i];
+  }
+  if (call->count == 6) p.all_fields = fn__get_bool(&call->columns[4], 0), p.sorted = fn__get_bool(&call->columns[5], 0);
   for (int64_t row = 0; row < call->rows && good; row++) {
     text.size = 0;
     if (fn__row_is_null(&call->out, row)) {
@@ -443,7 +511,7 @@ static trn_status to_json(fn_call *call) {
 
 FN_BIND(get, "ss", fn__type(FN_STRING))
 FN_BIND(length, "s", fn__type(FN_INT32))
-FN_BIND(to_json, "*s", fn__type(FN_STRING))
+FN_BIND(to_json, "*s|ssbb", fn__type(FN_STRING))
 
 const fn_scalar fn__json_table[] = {
     {"trn.get_json_object", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, 0, bind_get, get_json_object},

@@ -1,9 +1,11 @@
-/* from_json(text, typed null, zone): JSON into values of the null's type. What does not fit is null, and a text that is
- * no JSON gives a struct of nulls, as Spark's permissive mode. */
+/* from_json(text, typed null, zone[, timestamp pattern, date pattern, field of bad records or -1, fails]): JSON into
+ * values of the null's type. What does not fit is null, and a text that is no JSON gives a struct of nulls, as Spark's
+ * permissive mode; a field of the struct may take the text then. */
 #include "functions/calendar.h"
 #include "functions/decimal.h"
 #include "functions/frame.h"
 #include "functions/json.h"
+#include "functions/pattern.h"
 #include "functions/text.h"
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +17,11 @@ typedef struct reader {
   fn_json json;
   fn_bytes out, text;
   fn_zone zone;
+  fn_zone_range range;
+  const fn_pattern *timestamps, *dates; /* NULL: as casts read them */
+  int64_t corrupt;                      /* the field of the root that takes a bad record's text, or -1 */
+  bool bad;                             /* something did not fit */
+  fn_text record;                       /* what that field gets; empty: null */
 } reader;
 
 static bool put(reader *r, const void *data, size_t size) {
@@ -66,11 +73,28 @@ static bool read_decimal(reader *r, const fn_type *type, const fn_json_node *nod
   return !*fits || put_present(r, &value, sizeof value);
 }
 
+static bool read_pattern(reader *r, const fn_type *type, fn_text text, bool *fits) {
+  fn_pattern_result result;
+  bool date = type->kind == FN_DATE;
+  *fits = fn__pattern_parse(date ? r->dates : r->timestamps, text, &result);
+  if (!*fits) return true;
+  int32_t days = (int32_t)fn__floor_div(result.local_us, FN_DAY);
+  if (date) return put_present(r, &days, 4);
+  fn_zone own = result.has_zone ? result.zone : (fn_zone){NULL, result.offset};
+  fn_zone_range range = {0};
+  int64_t us = type->kind == FN_TIMESTAMP_NTZ          ? result.local_us
+               : result.has_offset || result.has_zone ? fn__to_utc(&own, result.local_us, &range)
+                                                      : fn__to_utc(&r->zone, result.local_us, &r->range);
+  return put_present(r, &us, 8);
+}
+
 static bool read_time(reader *r, const fn_type *type, const fn_json_node *node, bool *fits) {
   fn_text text = fn__json_string(&r->json, node);
   int64_t us = 0;
   int32_t days;
   *fits = false;
+  if (node->kind == FN_JSON_STRING && (type->kind == FN_DATE ? r->dates : r->timestamps))
+    return read_pattern(r, type, text, fits);
   if (type->kind == FN_DATE) {
     *fits = node->kind == FN_JSON_STRING && fn__date_parse(text, &days);
     return !*fits || put_present(r, &days, 4);
@@ -124,7 +148,9 @@ static bool read_value(reader *r, const struct ArrowSchema *schema, uint32_t ind
 
 static bool read_or_null(reader *r, const struct ArrowSchema *schema, uint32_t index, int depth) {
   bool fits;
-  return read_value(r, schema, index, depth, &fits) && (fits || put(r, &ABSENT, 1));
+  bool good = read_value(r, schema, index, depth, &fits);
+  r->bad |= !fits;
+  return good && (fits || put(r, &ABSENT, 1));
 }
 
 static bool read_struct(reader *r, const struct ArrowSchema *schema, uint32_t index, int depth) {
@@ -133,6 +159,10 @@ static bool read_struct(reader *r, const struct ArrowSchema *schema, uint32_t in
     const char *name = schema->children[i]->name;
     size_t size = strlen(name);
     uint32_t found = 0; /* the last one of that name */
+    if (depth == 0 && i == r->corrupt) {
+      good = r->record.size ? put_text(r, r->record.data, r->record.size) : put(r, &ABSENT, 1);
+      continue;
+    }
     for (uint32_t at = index ? r->json.node[index].child : 0; at; at = r->json.node[at].next) {
       fn_text key = fn__json_key(&r->json, &r->json.node[at]);
       if (key.size == size && memcmp(key.data, name, size) == 0) found = at;
@@ -175,8 +205,10 @@ static bool read_root(reader *r, const struct ArrowSchema *schema, const fn_type
   fn_type element;
   if (type->kind == FN_STRUCT) {
     bool object = parsed && r->json.node[1].kind == FN_JSON_OBJECT;
+    r->bad |= !object;
     return read_struct(r, schema, object ? 1 : 0, 0);
   }
+  r->bad |= !parsed;
   if (!parsed) return put(r, &ABSENT, 1);
   if (type->kind == FN_LIST && r->json.node[1].kind == FN_JSON_OBJECT &&
       fn__type_read(schema->children[0], &element) && element.kind == FN_STRUCT) {
@@ -191,7 +223,16 @@ static trn_status from_json(fn_call *call) {
   fn_sink sink;
   fn_text zone;
   const struct ArrowSchema *schema = call->columns[1].type.schema;
+  fn_pattern patterns[2];
   if (!fn__literal_text(call, 2, &zone) || !fn__zone_find(zone, &r.zone)) return fn__mismatch(call);
+  for (size_t i = 0; i < 2; i++) {
+    fn_text pattern;
+    if (call->count < 7 || !fn__literal_text(call, 3 + i, &pattern) || pattern.size == 0) continue;
+    if (!fn__pattern_compile(pattern, &patterns[i])) return fn__mismatch(call);
+    *(i ? &r.dates : &r.timestamps) = &patterns[i];
+  }
+  r.corrupt = call->count == 7 ? fn__get_i32(&call->columns[5], 0) : -1;
+  bool fails = call->count == 7 && fn__get_bool(&call->columns[6], 0), bad_record = false;
   bool good = fn__sink_init(&sink, schema);
   if (!good) return fn__raise_out_of_memory(&call->report);
   for (int64_t row = 0; row < call->rows && good; row++) {
@@ -203,13 +244,29 @@ static trn_status from_json(fn_call *call) {
     }
     bool parsed = fn__json_parse(&r.json, text);
     r.out.size = 0;
+    r.bad = false;
+    r.record = (fn_text){"", 0};
     good = !r.json.no_memory && read_root(&r, schema, &call->columns[1].type, parsed);
+    if (good && r.bad && fails) {
+      bad_record = true;
+      break;
+    }
+    if (good && r.bad && r.corrupt >= 0) {
+      r.out.size = 0;
+      r.record = fn__get_text(&call->columns[0], row);
+      good = read_root(&r, schema, &call->columns[1].type, parsed);
+    }
     const char *at = r.out.data;
     if (good) fn__sink_put(&sink, &at);
   }
   fn__bytes_clear(&r.out);
   fn__bytes_clear(&r.text);
   fn__json_clear(&r.json);
+  if (bad_record) {
+    fn__sink_clear(&sink);
+    return fn__raise(&call->report, "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION", "badRecord", "[null]",
+                     "failFastMode", "FAILFAST", NULL);
+  }
   if (good) return fn__sink_finish(&sink, &call->given) == TRN_OK ? TRN_OK : fn__raise_out_of_memory(&call->report);
   fn__sink_clear(&sink);
   return fn__raise_out_of_memory(&call->report);
@@ -231,7 +288,10 @@ static bool is_readable(const struct ArrowSchema *schema, int depth) {
 }
 
 static trn_status bind_from_json(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
-  bool good = call->count == 3 && call->columns[0].type.kind == FN_STRING && call->columns[1].type.kind >= FN_LIST &&
+  bool good = (call->count == 3 || (call->count == 7 && call->columns[3].type.kind == FN_STRING &&
+                                    call->columns[4].type.kind == FN_STRING && call->columns[5].type.kind == FN_INT32 &&
+                                    call->columns[6].type.kind == FN_BOOL)) &&
+              call->columns[0].type.kind == FN_STRING && call->columns[1].type.kind >= FN_LIST &&
               call->columns[2].type.kind == FN_STRING && is_readable(call->columns[1].type.schema, 0);
   if (!good) return fn__mismatch(call);
   *out = call->columns[1].type;
