@@ -144,7 +144,9 @@ static trn_status numbers_scan(void *self, const trn_table_scan *scan, trn_strea
   for (size_t i = 0; i < scan->column_count; i++) r->columns[i] = scan->columns[i];
   r->at = scan->partition * (ROWS / 2), r->end = r->at + ROWS / 2;
   for (size_t i = 0; i < scan->filter_count; i++) r->above = bound_of(scan->filters[i]);
-  t->scans++, t->columns_asked = (int)scan->column_count, t->filters_seen = (int)scan->filter_count;
+  t->scans++;
+  t->columns_asked = (int)scan->column_count;
+  t->filters_seen = (int)scan->filter_count;
   t->last_limit = scan->limit;
   if (t->support == TRN_FILTER_INEXACT) r->above = -1;
   return trn_stream_create(&reader_ops, r, out);
