@@ -58,6 +58,7 @@
 #define TRN_FLIGHT_WIRE_DEPTH_MAX 64             /* nesting of a Flight or Flight SQL message */
 #define TRN_FLIGHT_WIRE_NODES_MAX (1u << 18)     /* messages inside one */
 #define TRN_FLIGHT_MESSAGE_BYTES_MAX (128u << 20) /* a request message: SQL text, one FlightData of a DoPut */
+#define TRN_FLIGHT_SQL_BYTES_MAX (16u << 20)     /* length of a SQL text: planners keep several copies of one */
 #define TRN_FLIGHT_BATCH_BYTES (2u << 20)        /* of a DoGet message; grpc-go, tonic and Grafana take 4 MiB */
 #define TRN_FLIGHT_SESSIONS_MAX 100000u
 #define TRN_FLIGHT_STATEMENTS_MAX 1000u          /* queries of a session whose result was not fetched */
@@ -76,5 +77,6 @@
 #define TRN_LIVE_PASSES_MAX 100u              /* over a plan, to find which columns are needed; then all are */
 #define TRN_POLICY_FILES_MAX 100000u          /* files looked at to compare a directory with rules, or for its version */
 #define TRN_POLICY_FOLDERS_DEPTH_MAX 64u      /* nesting of directories, likewise */
+#define TRN_KNOWN_PARTITIONS_MAX 1000u       /* of an external table; with more, all directories below it are read */
 
 #endif

@@ -113,9 +113,9 @@ static trn_status next_token(lexer *l, trn_error **error) {
 
 trn_status flightsql__text_read(trn_arena *arena, const char *data, size_t size, flightsql_dialect dialect,
                                 flightsql_text *out, trn_error **error) {
-  if (size > TRN_SQL_BYTES_MAX)
+  if (size > TRN_FLIGHT_SQL_BYTES_MAX)
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "The SQL text has %zu bytes, the limit is %u", size,
-                         TRN_SQL_BYTES_MAX);
+                         TRN_FLIGHT_SQL_BYTES_MAX);
   *out = (flightsql_text){.data = data, .size = size};
   lexer l = {.arena = arena, .text = out, .dialect = dialect};
   trn_status status = TRN_OK;
