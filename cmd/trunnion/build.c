@@ -58,29 +58,23 @@ static trn_status add_warehouse(building *b, const trn_config *root, trn_error *
 
 /* ---- layers ---- */
 
-/* One of the list: a name, or a map of one name to its options. */
-static trn_status wrap_one(building *b, const trn_config *item, trn_error **error) {
-  const char *name = trn_config_value(item);
-  const trn_config *config = NULL;
+static void print_warning(void *user, const trn_event *event) {
+  (void)user;
+  if (event->kind == TRN_EVENT_WARNING)
+    fprintf(stderr, "trunnion: warning: %s: %s\n", event->layer ? event->layer : "layers",
+            event->detail ? event->detail : "");
+}
+
+static trn_status wrap(building *b, const trn_config *list, trn_error **error) {
+  const trn_layers_options options = {
+      .struct_size = sizeof options, .order = TRN_ORDER_REFUSE, .sink = print_warning};
   trn_backend *outer = NULL;
-  if (trn_config_get_kind(item) == TRN_CONFIG_MAP && trn_config_count(item) == 1) {
-    name = trn_config_key_at(item, 0);
-    config = trn_config_at(item, 0);
-  }
-  if (!name)
-    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
-                         "%s: layers: a layer is a name, or a map of its name to its options", trn_config_origin(item));
-  trn_status status = trn_registry_make_layer(b->registry, name, config, b->backend, &outer, error);
+  if (trn_config_get_kind(list) == TRN_CONFIG_NONE) return TRN_OK;
+  trn_status status = trn_layers_build(b->registry, list, b->backend, &options, &outer, error);
   if (status) return status;
   trn_backend_unref(b->backend);
   b->backend = outer;
   return TRN_OK;
-}
-
-static trn_status wrap(building *b, const trn_config *list, trn_error **error) {
-  trn_status status = TRN_OK;
-  for (size_t i = trn_config_count(list); i-- > 0 && !status;) status = wrap_one(b, trn_config_at(list, i), error);
-  return status;
 }
 
 /* ---- frontends ---- */
@@ -155,6 +149,7 @@ static trn_status authenticate(building *b, const trn_config *root, trn_error **
   trn_status status = trn_auth_create(auth, &b->authenticator, error);
   bool certificates = false;
   if (!status) status = trn_config_bool(auth, "certificates", &certificates, error);
+  if (!status) trn_registry_set_authenticator(b->registry, b->authenticator);
   if (!status && certificates && !setting(root, "tls.client_ca"))
     status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
                            "auth.certificates: nobody checks certificates without tls.client_ca");

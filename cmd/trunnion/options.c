@@ -58,6 +58,8 @@ const option_row program_options[] = {
      "policies around the backend, outermost first; each a name, or a map of one name to its options", OPTION_MAP},
     {"plugins", "plugin", "FILE", "none",
      "a plugin to load; may be given again. In the file a list of files, or of maps with 'file' and 'options'", OPTION_LIST},
+    {"metrics", NULL, "BOOL", "where clients are not authenticated",
+     "GET /metrics gives what the trace layer counts, to anybody; GET /healthz always answers", OPTION_TEXT},
     {"loops", "loops", "N", "up to 4", "threads that serve the network", OPTION_TEXT},
     {"grace", "grace", "TIME", "2s", "how long running calls may go on after SIGTERM", OPTION_TEXT},
     {"limits.message_bytes", NULL, "SIZE", "128M", "the largest request message", OPTION_TEXT},

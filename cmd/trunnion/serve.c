@@ -18,6 +18,7 @@ typedef struct running {
   trn_server *servers[PROGRAM_LISTENERS_MAX];
   size_t server_count;
   uint64_t grace_ms;
+  bool serves_metrics;
 } running;
 
 /* ---- TLS files ---- */
@@ -92,6 +93,24 @@ static trn_status read_listeners(running *r, trn_error **error) {
   return status;
 }
 
+/* ---- plain HTTP: is it alive, how is it doing ---- */
+
+/* On an event loop. Only who is let in without authentication anyway gets the metrics: their labels name users and tables. */
+static void answer_http(void *user, const char *path, trn_http_response *response) {
+  const running *r = user;
+  size_t size = strcspn(path, "?");
+  if (size == 8 && !memcmp(path, "/healthz", 8)) {
+    response->status = 200;
+    response->body = (trn_slice){.data = "ok\n", .size = 3};
+  } else if (size == 8 && !memcmp(path, "/metrics", 8) && r->serves_metrics) {
+    char *text = NULL;
+    if (trn_metrics_render(r->built.backend, &text)) return; /* 404: there is no trace layer */
+    response->status = 200;
+    response->content_type = "text/plain; version=0.0.4; charset=utf-8";
+    response->body = (trn_slice){.data = text, .size = strlen(text), .release = trn_free, .owner = text};
+  }
+}
+
 /* ---- servers ---- */
 
 static trn_status read_limits(const running *r, trn_server_options *options, trn_error **error) {
@@ -128,7 +147,9 @@ static trn_status server_options(const running *r, const tls_files *tls, trn_ser
                               .cert_pem = tls->cert,
                               .key_pem = tls->key,
                               .client_ca_pem = tls->client_ca,
-                              .authenticator = r->built.authenticator};
+                              .authenticator = r->built.authenticator,
+                              .http_get = answer_http,
+                              .http_user = (void *)r};
   return read_limits(r, out, error);
 }
 
@@ -276,6 +297,8 @@ int serve(const settings *s) {
   pthread_sigmask(SIG_BLOCK, &signals, NULL);
   trn_status status = trn_config_duration(s->root, "grace", &r.grace_ms, &error);
   if (!status) status = build(s->root, &r.built, &error);
+  r.serves_metrics = !r.built.authenticator && !setting(s->root, "tls.client_ca");
+  if (!status) status = trn_config_bool(s->root, "metrics", &r.serves_metrics, &error);
   if (!status) status = read_listeners(&r, &error);
   if (!status && s->only_checks) status = try_server(&r, &error);
   if (status) {

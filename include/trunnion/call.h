@@ -48,6 +48,9 @@ typedef struct trn_method {
   void (*on_done)(trn_call *call, void *user);
   void *service;       /**< handed to on_open; `user` of the others is `service` until trn_call_set_user */
   size_t message_bytes_max; /**< largest request message; 0: the host's limit */
+  /** The frontend checks credentials itself (those of its own handshake, too): a caller whom the host's authenticator does
+   *  not know comes without an identity, instead of not at all. */
+  bool authenticates;
 } trn_method;
 
 /** A host's table of methods. Filled before it serves, then only read. Several frontends share one. */

@@ -2,6 +2,7 @@
  * function libraries. A program fills a registry, from its own code and from plugins, before it serves. */
 #ifndef TRUNNION_REGISTRY_H
 #define TRUNNION_REGISTRY_H
+#include <trunnion/auth.h>
 #include <trunnion/backend.h>
 #include <trunnion/config.h>
 #include <trunnion/frontend.h>
@@ -39,6 +40,11 @@ TRN_API const char *trn_registry_layer_at(const trn_registry *registry, size_t i
 /** Runs `destroy(object)` when the registry is destroyed (last first): how what was added ties its `user` to it. On
  *  failure it did not take the object. */
 TRN_API trn_status trn_registry_own(trn_registry *registry, void (*destroy)(void *object), void *object);
+
+/** Who knows callers, for frontends that check credentials of their own protocol (Flight's handshake). A reference is taken;
+ *  NULL: nobody. Before frontends are made. */
+TRN_API void trn_registry_set_authenticator(trn_registry *registry, trn_authenticator *authenticator);
+TRN_API trn_authenticator *trn_registry_authenticator(const trn_registry *registry); /**< borrowed; NULL: nobody */
 
 /* Each makes one by name; NOT_FOUND lists the known names. */
 TRN_API trn_status trn_registry_make_frontend(const trn_registry *registry, const char *name, const trn_config *config,

@@ -29,9 +29,10 @@ static trn_status spark_frontend(void *user, const trn_registry *registry, const
 static trn_status flightsql_frontend(void *user, const trn_registry *registry, const trn_config *config,
                                      trn_frontend **out, trn_error **error) {
   static const char *const keys[] = {"workers", "session_idle", "result", "dialect", "spool_dir", "read_only", NULL};
-  trn_flightsql_options options = {.struct_size = sizeof options};
+  trn_flightsql_options options = {.struct_size = sizeof options,
+                                   .authenticator = trn_registry_authenticator(registry)};
   int64_t workers = 0;
-  (void)user, (void)registry;
+  (void)user;
   trn_status status = trn_config_check_keys(config, keys, error);
   if (!status) status = trn_config_number(config, "workers", 0, 1024, &workers, error);
   if (!status) status = trn_config_duration(config, "session_idle", &options.session_idle_ms, error);

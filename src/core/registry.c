@@ -20,6 +20,7 @@ void trn_registry_destroy(trn_registry *registry) {
     for (size_t i = entries->count; i-- > 0;) entry_destroy(entries->items[i]);
     trn__vec_finish(entries);
   }
+  trn_authenticator_unref(registry->authenticator);
   for (size_t i = registry->owned.count; i-- > 0;) { /* last first: what came later may use what came before */
     registry_owned *owned = registry->owned.items[i];
     owned->destroy(owned->object);
@@ -49,6 +50,16 @@ trn_status trn_registry_create(trn_registry **out) {
     *out = registry;
   }
   return status;
+}
+
+void trn_registry_set_authenticator(trn_registry *registry, trn_authenticator *authenticator) {
+  if (authenticator) trn_authenticator_ref(authenticator);
+  trn_authenticator_unref(registry->authenticator);
+  registry->authenticator = authenticator;
+}
+
+trn_authenticator *trn_registry_authenticator(const trn_registry *registry) {
+  return registry->authenticator;
 }
 
 trn_status trn_registry_own(trn_registry *registry, void (*destroy)(void *object), void *object) {

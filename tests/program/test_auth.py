@@ -97,6 +97,26 @@ def test_a_claimed_user_is_replaced_by_the_authenticated_one(channel):
     assert config_call(channel, ann, "bob", session) == (OK, "of ann")
 
 
+# ---- Flight: a handshake gives a token of its own ----
+
+def test_a_handshake_of_flight_takes_a_password_and_gives_a_token(server):
+    from pyarrow import flight
+    client = flight.FlightClient(f"grpc://{server.address}")
+    with pytest.raises(flight.FlightUnauthenticatedError):
+        client.authenticate_basic_token("cid", "wrong")
+    header, value = client.authenticate_basic_token("cid", "päss:word")
+    assert header == b"authorization" and value.startswith(b"Bearer ") and len(value) > 20
+    options = flight.FlightCallOptions(headers=[(header, value)])
+    assert list(client.list_actions(options))
+    assert list(client.list_actions(flight.FlightCallOptions(headers=[(b"authorization", b"Bearer token-of-bob")])))
+    for headers in ([], [(header, value[:-1] + (b"A" if value[-1:] != b"A" else b"B"))], [(header, b"Bearer x")]):
+        with pytest.raises(flight.FlightUnauthenticatedError):
+            list(client.list_actions(flight.FlightCallOptions(headers=headers)))
+    with grpc.insecure_channel(server.address) as channel:
+        assert config_call(channel, value.decode())[0] == UNAUTHENTICATED, "a token of Flight is for Flight alone"
+    client.close()
+
+
 # ---- reloading ----
 
 def test_sighup_reads_tokens_again_and_drops_no_session(tmp_path):
@@ -389,6 +409,26 @@ def test_certificates_of_clients(tls):
             assert config_call(channel)[0] == grpc.StatusCode.UNAVAILABLE
         with secure(address, authority.pem) as channel:
             assert config_call(channel)[0] == grpc.StatusCode.UNAVAILABLE
+
+
+def get(address, path):
+    import urllib.error, urllib.request
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+
+
+def test_health_for_everybody_metrics_where_nobody_is_asked_who_he_is(server, tmp_path):
+    assert get(server.address, "/healthz") == (200, "ok\n")
+    assert get(server.address, "/metrics")[0] == 404
+    assert get(server.address, "/nothing")[0] == 404
+    (tmp_path / "trunnion.yaml").write_text("listen: 127.0.0.1:0\nlayers: [trace]\n")
+    with Server("--config", tmp_path / "trunnion.yaml") as traced, grpc.insecure_channel(traced.address) as channel:
+        assert config_call(channel)[0] == OK
+        status, text = get(traced.address, "/metrics")
+        assert status == 200 and "# TYPE" in text
 
 
 def test_sighup_replaces_the_certificate_and_keeps_connections(tls, tmp_path):

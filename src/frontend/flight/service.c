@@ -526,7 +526,8 @@ trn_status flight__mount(trn_routes *routes, const flight_options *options, flig
                             .on_cancel = on_cancel,
                             .on_done = on_done,
                             .service = service,
-                            .message_bytes_max = TRN_FLIGHT_MESSAGE_BYTES_MAX};
+                            .message_bytes_max = TRN_FLIGHT_MESSAGE_BYTES_MAX,
+                            .authenticates = service->authenticator != NULL};
   status = trn_routes_add(routes, table, METHOD_COUNT, error);
   if (status) {
     service_destroy(service);

@@ -346,11 +346,12 @@ static trn_status make_call(h2_stream *stream, const trn_identity *identity) {
 static void identified(h2_stream *stream, trn_status status, const char *message, const trn_identity *identity) {
   stream->keeps_input = false;
   if (stream->is_failed) return; /* its deadline passed meanwhile */
-  if (status) {
+  bool may_pass = status == TRN_UNAUTHENTICATED && call_of(stream)->method->authenticates;
+  if (status && !may_pass) {
     fail(stream, status, message);
     return;
   }
-  status = make_call(stream, identity);
+  status = make_call(stream, status ? NULL : identity);
   trn__h2_request_finish(&stream->request);
   if (status) {
     fail(stream, status, "No memory for the call");
