@@ -302,6 +302,31 @@ static trn_status retire_matching(table_write *t, int64_t table, uint64_t sequen
   return status;
 }
 
+/* Their entries in the list of partitions; those that get rows come back with them. locks: mu held, in a transaction */
+static trn_status forget_matching(table_write *t, int64_t table, trn_error **error) {
+  sqlite3_stmt *statement = NULL;
+  trn_vec found = {0};
+  bool more = true;
+  trn_status status =
+      trn__sql_prepare(t->w, &statement, error, "SELECT directory FROM partitions WHERE table_id = ?", "i", table);
+  while (!status && more) {
+    bool matches = false;
+    status = trn__sql_step(t->w, statement, &more, error);
+    if (status || !more) break;
+    const char *partition = trn__sql_text(statement, 0);
+    status = trn__partition_matches(t->info, partition ? partition : "", t->request.partition,
+                                    t->request.partition_count, &matches, error);
+    char *copy = matches && !status ? trn__arena_strdup(t->arena, partition) : NULL;
+    if (matches && !status && (!copy || !trn__vec_push(&found, copy))) status = trn__no_memory(error);
+  }
+  sqlite3_finalize(statement);
+  for (size_t i = 0; !status && i < found.count; i++)
+    status = trn__sql_run(t->w, error, "DELETE FROM partitions WHERE table_id = ? AND directory = ?", "is", table,
+                          found.items[i]);
+  trn__vec_finish(&found);
+  return status;
+}
+
 static trn_status retire_written(table_write *t, int64_t table, uint64_t sequence, trn_error **error) {
   trn_status status = TRN_OK;
   const char *last = NULL; /* files of one partition mostly follow each other */
@@ -357,6 +382,7 @@ static trn_status commit_in_db(table_write *t, trn_error **error) {
       if (!status) status = trn__sql_run(t->w, error, "DELETE FROM partitions WHERE table_id = ?", "i", table);
     } else if (t->request.mode == TRN_WRITE_OVERWRITE) {
       status = retire_matching(t, table, sequence, error);
+      if (!status) status = forget_matching(t, table, error);
     } else if (t->request.mode == TRN_WRITE_OVERWRITE_PARTITIONS) {
       status = retire_written(t, table, sequence, error);
     }

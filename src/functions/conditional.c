@@ -236,7 +236,7 @@ static trn_status bind_compare(fn_call *call, fn_type *out, struct ArrowSchema *
 #define COMPARE(name, op)                                                                                              \
   { "trn." name, TRN_IMMUTABLE, FN_STRICT, op, bind_compare, compare }
 const fn_scalar fn__conditional_table[] = {
-    {"trn.raise_limit_length", TRN_VOLATILE, FN_POSITION, 0, bind_limit, raise_limit_length},
+    {"trn.raise_limit_length", TRN_VOLATILE, 0, 0, bind_limit, raise_limit_length},
     {"trn.raise_error", TRN_VOLATILE, FN_POSITION, 0, bind_raise, raise_error}, /* volatile: not to be folded away */
     {"trn.greatest", TRN_IMMUTABLE, 0, 1, bind_extreme, extreme},
     {"trn.least", TRN_IMMUTABLE, 0, 0, bind_extreme, extreme},

@@ -45,6 +45,8 @@ class Runner:
 
     def value(self, v):
         if isinstance(v, (list, tuple)):
+            if len(v) >= 2 and v[0] == "Owner":
+                return ["Owner", "<owner>", *v[2:]]
             return [self.value(x) for x in v]
         if isinstance(v, str):
             return self.clean(v)

@@ -72,7 +72,7 @@ static trn_status fields_of(spark_rpc *rpc, const Spark__Connect__Plan *from, tr
   *plan = NULL;
   trn_status status = root_of(from, &root, error);
   if (status) return status;
-  if (root->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_CATALOG)
+  if (root->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_CATALOG && !spark__created_table(root->catalog))
     return catalog_fields(rpc, root->catalog, fields, count, error);
   bool is_show = root->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_SHOW_STRING;
   if (is_show || root->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_HTML_STRING) {

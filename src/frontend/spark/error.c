@@ -97,6 +97,8 @@ static const char *const class_sql[] = {"org.apache.spark.SparkSQLException", "j
 static const char *const class_upgrade[] = {"org.apache.spark.SparkUpgradeException", CHAIN_RUNTIME};
 static const char *const class_file[] = {"org.apache.spark.SparkFileNotFoundException", "java.io.FileNotFoundException",
                                          "java.io.IOException", CHAIN_CHECKED};
+static const char *const class_class[] = {"org.apache.spark.SparkClassNotFoundException", "java.lang.ClassNotFoundException",
+                                          "java.lang.ReflectiveOperationException", CHAIN_CHECKED};
 static const char *const class_plan[] = {"org.apache.spark.sql.connect.common.InvalidPlanInput", CHAIN_CHECKED};
 static const char *const class_spark[] = {"org.apache.spark.SparkException", CHAIN_CHECKED};
 
@@ -107,6 +109,7 @@ static const struct {
   const char *const *classes;
 } classes_by_condition[] = {
     {"CONNECT_INVALID_PLAN", class_plan},
+    {"DATA_SOURCE_NOT_FOUND", class_class},
     {"INVALID_HANDLE", class_sql},
     {"INVALID_CURSOR", class_sql},
     {"OPERATION_CANCELED", class_sql},

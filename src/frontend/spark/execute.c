@@ -213,8 +213,13 @@ static trn_status plan_to_run(spark_execution *execution, spark_rpc *rpc, const 
 static trn_status run_catalog(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Catalog *catalog,
                               trn_error **error) {
   spark_table table;
+  const char *created = spark__created_table(catalog);
   trn_status status = spark__catalog_run(rpc, catalog, &table, error);
-  return status ? status : spark__execution_answer(execution, &table, error);
+  if (status || !created) return status ? status : spark__execution_answer(execution, &table, error);
+  trn_plan *plan = NULL; /* what was made is a table, and that is the answer */
+  status = spark__plan_table(rpc, created, &plan, error);
+  rpc->phase = SPARK_PHASE_EXECUTION;
+  return status ? status : spark__execution_run(execution, plan, error);
 }
 
 static trn_status run_show(spark_execution *execution, spark_rpc *rpc, const Spark__Connect__Relation *input,

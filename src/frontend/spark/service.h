@@ -286,6 +286,13 @@ spark_bytes *spark__empty_batch_ipc(const struct ArrowSchema *schema);
 /* Runs the operation and gives its rows, in rpc->arena. */
 trn_status spark__catalog_run(spark_rpc *rpc, const Spark__Connect__Catalog *catalog, spark_table *out,
                               trn_error **error);
+/* The table that createTable and createExternalTable make; NULL: it is something else. */
+static inline const char *spark__created_table(const Spark__Connect__Catalog *catalog) {
+  if (catalog->cat_type_case == SPARK__CONNECT__CATALOG__CAT_TYPE_CREATE_TABLE) return catalog->create_table->table_name;
+  if (catalog->cat_type_case == SPARK__CONNECT__CATALOG__CAT_TYPE_CREATE_EXTERNAL_TABLE)
+    return catalog->create_external_table->table_name;
+  return NULL;
+}
 /* Only the columns. CONNECT_INVALID_PLAN names an operation that is not served. */
 trn_status spark__catalog_columns(trn_arena *arena, const Spark__Connect__Catalog *catalog, spark_table *out,
                                   trn_error **error);

@@ -62,7 +62,8 @@ static trn_status order_columns(spark_rpc *rpc, const spark_table_name *name, co
     if (k == table->count) return not_defined(rpc, name, table, table->partition_by[p], error);
     if (is_partition[k]) return exists_twice(rpc, table->partition_by[p], error);
     is_partition[k] = true;
-    partitions[p] = table->fields[k].name;
+    partitions[p] = trn__arena_strdup(rpc->arena, table->fields[k].name);
+    if (!partitions[p]) return trn__no_memory(error);
     order[last + p] = k;
   }
   if (table->partition_count && table->partition_count == table->count)
@@ -396,6 +397,7 @@ static trn_status plan_view(view_creation *v) {
       spark__translator_init(&translator, v->rpc->session->session, v->rpc->session->catalog, v->error);
   if (status) return status;
   translator.sql = v->rpc->sql;
+  translator.view_name = spark__table_text(v->rpc->arena, &v->name, true);
   translator.sql_size = v->rpc->sql ? strlen(v->rpc->sql) : 0;
   status = spark__translate_relation(&translator, v->message->query, &v->plan, v->error);
   if (status) return status;
@@ -424,7 +426,8 @@ static trn_status define_view(view_creation *v, trn_table_info *info) {
   if (m->n_columns && m->n_columns < count) return view_error(v, "CREATE_VIEW_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS");
   for (uint32_t i = 0; i < count; i++) {
     fields[i] = v->plan->fields[i];
-    own[i] = fields[i].name;
+    own[i] = trn__arena_strdup(v->rpc->arena, fields[i].name);
+    if (!own[i]) return trn__no_memory(v->error);
     if (!m->n_columns) continue;
     fields[i].name = m->columns[i]->name;
     comments[i] = m->columns[i]->comment && *m->columns[i]->comment ? m->columns[i]->comment : NULL;

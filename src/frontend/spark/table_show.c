@@ -392,7 +392,10 @@ static void columns_text(spark_rpc *rpc, trn_strbuf *out, const trn_table_info *
 static void create_text(spark_rpc *rpc, trn_strbuf *out, const spark_table_name *name, const trn_table_info *info,
                         const trn_field *fields, uint32_t count) {
   bool view = info->kind == TRN_TABLE_VIEW;
-  trn__strbuf_printf(out, "CREATE %s %s", view ? "VIEW" : "TABLE", spark__table_text(rpc->arena, name, false));
+  const char *full = spark__table_text(rpc->arena, name, false);
+  if (view) full = trn__arena_printf(rpc->arena, "%s.%s", name->database, name->name);
+  trn__strbuf_printf(out, "CREATE %s %s", view ? "VIEW" : "TABLE", full ? full : "");
+  out->failed |= !full;
   columns_text(rpc, out, info, fields, count);
   if (!view) trn__strbuf_printf(out, "USING %s\n", info->format ? info->format : "parquet");
   pairs_text(rpc, out, "OPTIONS", info->options, view ? 0 : info->option_count);

@@ -1,4 +1,6 @@
 /* Functions that are made of others: casts by their type's name, decode, timestampadd, epoch units, who and where. */
+#include <trunnion/catalog.h>
+
 #include "frontend/spark/translate/operators.h"
 #include <strings.h>
 
@@ -199,6 +201,31 @@ static trn_status build_make_interval(spark_builder *b, const trn_expr **out) {
       out);
 }
 
+/* make_interval(years, months, weeks, days, hours, minutes, seconds), all optional. */
+static trn_status build_calendar_interval(spark_builder *b, const trn_expr **out) {
+  const trn_type *seconds = trn__type_decimal(b->t->arena, 18, 6), *whole = trn__type(TRN_TYPE_INT32);
+  const trn_expr *args[7];
+  trn_strbuf text = {0};
+  if (!seconds) return trn__no_memory(b->error);
+  for (size_t i = 0; i < 7; i++) {
+    args[i] = i == 6 ? spark__decimal_literal(b->t, 0, seconds) : trn__expr_int(b->t->arena, whole, 0);
+    if (i >= b->count) continue;
+    trn_status status = spark__coerce(b, i, i == 6 ? seconds : whole);
+    if (status) return status;
+    args[i] = b->args[i];
+  }
+  trn__strbuf_printf(&text, "%s(", b->function->name);
+  for (size_t i = 0; i < 7; i++)
+    trn__strbuf_printf(&text, "%s%s", i ? ", " : "", i < b->count ? b->call->args[i].name : i == 6 ? "0.000000" : "0");
+  trn__strbuf_putc(&text, ')');
+  if (!(b->text = spark__finish_text(b->t, &text))) return trn__no_memory(b->error);
+  bool tries = b->function->flags & SPARK_TRY || !b->t->ansi;
+  trn_expr *expr = spark__kernel(b->t, tries ? "trn.make_interval_try" : "trn.make_interval",
+                                 trn__type(TRN_TYPE_INTERVAL_CALENDAR), args, 7);
+  if (expr && tries) expr->nullable = true;
+  return spark__gives(b, expr, out);
+}
+
 /* ---- who, where, chance ---- */
 static trn_status build_text(spark_builder *b, const trn_expr **out) {
   const char *text = b->function->run;
@@ -206,13 +233,14 @@ static trn_status build_text(spark_builder *b, const trn_expr **out) {
     const char *user = b->t->session ? trn_session_user(b->t->session) : NULL;
     text = user ? user : "";
   }
+  if (!strcmp(text, "default") && b->t->session) {
+    char *catalog = NULL, *database = NULL;
+    if (trn_session_namespace(b->t->session, &catalog, &database, b->error)) return TRN_RESOURCE_EXHAUSTED;
+    text = trn__arena_strdup(b->t->arena, database);
+    trn_free(catalog), trn_free(database);
+    if (!text) return trn__no_memory(b->error);
+  }
   return spark__gives(b, trn__expr_string(b->t->arena, text, strlen(text)), out);
-}
-
-static trn_status build_uuid(spark_builder *b, const trn_expr **out) {
-  if (b->count) return spark__not_supported(b, "a seed");
-  return spark__gives(
-      b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "uuid", trn__type(TRN_TYPE_STRING), false, NULL, 0), out);
 }
 
 #define CAST_ROW(name)                                                                                                 \
@@ -241,12 +269,13 @@ static const spark_function rows[] = {
     {"unix_micros", "t", NULL, "u", build_to_epoch, NULL, 0, 0},
     {"make_ym_interval", "|aa", NULL, "y", build_make_interval, NULL, 0, 0},
     {"make_dt_interval", "|aaaa", NULL, "d", build_make_interval, NULL, 0, 0},
+    {"make_interval", "|aaaaaaa", NULL, NULL, build_calendar_interval, NULL, 0, 0},
+    {"try_make_interval", "|aaaaaaa", NULL, NULL, build_calendar_interval, NULL, SPARK_TRY, 0},
     {"current_user", "", NULL, "user", build_text, NULL, SPARK_NEVER_NULL, 0},
     {"user", "", NULL, "user", build_text, NULL, SPARK_NEVER_NULL, 0},
     {"session_user", "", NULL, "user", build_text, NULL, SPARK_NEVER_NULL, 0},
     {"current_catalog", "", NULL, "spark_catalog", build_text, NULL, SPARK_NEVER_NULL, 0},
     {"current_schema", "", NULL, "default", build_text, NULL, SPARK_NEVER_NULL, 0},
     {"current_database", "", NULL, "default", build_text, "current_schema()", SPARK_NEVER_NULL, 0},
-    {"uuid", "|a", NULL, NULL, build_uuid, NULL, SPARK_VOLATILE | SPARK_NEVER_NULL, 0},
 };
 const spark_function_table spark__functions_more = {rows, sizeof rows / sizeof rows[0]};

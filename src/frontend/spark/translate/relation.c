@@ -614,6 +614,7 @@ static trn_status dispatch(spark_translator *t, const Spark__Connect__Relation *
                            trn_error **error) {
   switch ((int)r->rel_type_case) {
   case SPARK__CONNECT__RELATION__REL_TYPE_READ: return spark__relation_read(t, r, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_CATALOG: return spark__relation_created(t, r, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_PROJECT: return spark__relation_project(t, r->project, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_FILTER: return filter(t, r->filter, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_JOIN: return spark__relation_join(t, r->join, false, out, error);

@@ -336,6 +336,9 @@ trn_status spark__relation_set(spark_translator *t, const Spark__Connect__SetOpe
                                trn_error **error);
 trn_status spark__relation_read(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
                                 trn_error **error);
+/* A table that spark.catalog.createTable has made, used as a relation. */
+trn_status spark__relation_created(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                                   trn_error **error);
 /* Files of a table. */
 typedef struct spark_source_spec {
   const char *format;

@@ -575,6 +575,19 @@ static trn_status named_table(spark_translator *t, const Spark__Connect__Read__N
   return read_files(t, &read, NULL, out, error);
 }
 
+trn_status spark__relation_created(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
+                                   trn_error **error) {
+  const Spark__Connect__Catalog *catalog = relation->catalog;
+  Spark__Connect__Read__NamedTable named = SPARK__CONNECT__READ__NAMED_TABLE__INIT;
+  if (catalog->cat_type_case == SPARK__CONNECT__CATALOG__CAT_TYPE_CREATE_TABLE)
+    named.unparsed_identifier = catalog->create_table->table_name;
+  else if (catalog->cat_type_case == SPARK__CONNECT__CATALOG__CAT_TYPE_CREATE_EXTERNAL_TABLE)
+    named.unparsed_identifier = catalog->create_external_table->table_name;
+  else
+    return spark__unimplemented(t, NOWHERE, error, "An operation on the catalog as a relation");
+  return named_table(t, &named, NOWHERE, out, error);
+}
+
 trn_status spark__relation_read(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
                                 trn_error **error) {
   const Spark__Connect__Read *read = relation->read;

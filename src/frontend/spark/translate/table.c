@@ -262,27 +262,73 @@ static trn_status read_node(spark_translator *t, const trn_table_info *info, Spa
   return TRN_OK;
 }
 
-static void count_partition(void *user, const trn_partition_info *partition) {
-  (void)partition;
-  ++*(size_t *)user;
+/* The partitions that the catalog knows of a table, as rows of values. */
+typedef struct known_partitions {
+  spark_translator *t;
+  trn_vec rows; /* arrays of texts, NULL for null */
+  bool failed;
+} known_partitions;
+
+static void keep_partition(void *user, const trn_partition_info *partition) {
+  known_partitions *known = user;
+  const char **values = TRN_NEW_N(known->t->arena, const char *, partition->value_count);
+  known->failed |= !values || !trn__vec_push(&known->rows, (void *)values);
+  for (size_t i = 0; !known->failed && i < partition->value_count; i++) {
+    if (!partition->values[i]) continue;
+    values[i] = trn__arena_strdup(known->t->arena, partition->values[i]);
+    known->failed |= !values[i];
+  }
 }
 
 /* Whether there is anything to read at an external table's location. */
-static trn_status has_location(spark_translator *t, const spark_table_name *name, const trn_table_info *info, bool *out,
-                               trn_error **error) {
+static trn_status has_location(spark_translator *t, const spark_table_name *name, const trn_table_info *info,
+                               known_partitions *known, bool *out, trn_error **error) {
   const char *path = info->location ? info->location : "";
-  size_t partitions = 0;
   *out = true;
   if (info->partition_column_count) {
     trn_status status = trn_catalog_list_partitions(name->catalog, t->session, name->database, name->name, NULL, 0,
-                                                    count_partition, &partitions, error);
-    if (status || !partitions) {
+                                                    keep_partition, known, error);
+    if (!status && known->failed) status = trn__no_memory(error);
+    if (status || !known->rows.count) {
       *out = false;
       return status;
     }
   }
   if (strncmp(path, "file:", 5) == 0) path += 5;
   if (!strstr(path, "://") && access(path, F_OK) != 0) *out = false;
+  return TRN_OK;
+}
+
+/* Directories that the catalog does not know are not of the table: (p = 1 AND q = 'x') OR ... */
+static trn_status only_known(spark_translator *t, const trn_table_info *info, const known_partitions *known,
+                             spark_relation *out, trn_error **error) {
+  spark_value *values = NULL;
+  size_t count = 0, levels = info->partition_column_count;
+  const trn_type *boolean = trn__type(TRN_TYPE_BOOL), *string = trn__type(TRN_TYPE_STRING);
+  const trn_expr *any = NULL;
+  trn_status status = spark__scope_values(t, out->scope, &values, &count, error);
+  for (size_t r = 0; r < known->rows.count && !status; r++) {
+    const char **row = known->rows.items[r];
+    const trn_expr *all = NULL;
+    for (size_t i = 0; i < levels && !status; i++) {
+      const trn_expr *column = values[count - levels + i].expr, *value;
+      trn_expr *text = row[i] ? trn__expr_string(t->arena, row[i], strlen(row[i])) : trn__expr_null(t->arena, string);
+      if (!text) return trn__no_memory(error);
+      status = spark__cast(t, text, column->type, SPARK_CAST_LEGACY, (trn_position){-1, -1}, &value, error);
+      if (status) break;
+      const trn_expr *sides[] = {column, value};
+      const trn_expr *is = trn__expr_call(t->arena, TRN_HOME_NATIVE, "is_not_distinct_from", boolean, false, sides, 2);
+      const trn_expr *both[] = {all, is};
+      all = all ? trn__expr_call(t->arena, TRN_HOME_NATIVE, "and", boolean, false, both, 2) : is;
+      if (!all) return trn__no_memory(error);
+    }
+    const trn_expr *either[] = {any, all};
+    if (!status) any = any ? trn__expr_call(t->arena, TRN_HOME_NATIVE, "or", boolean, false, either, 2) : all;
+  }
+  if (status || !any) return status;
+  trn_rel *filter = trn__rel_filter(t->arena, out->rel, any);
+  if (!filter) return trn__no_memory(error);
+  out->rel = filter;
   return TRN_OK;
 }
 
@@ -295,8 +341,17 @@ static trn_status read_table(spark_translator *t, const spark_table_name *name, 
   size_t file_count = 0;
   bool listed = trn_table_files(table, &files, &file_count), any = file_count > 0;
   trn_status status = spark__table_fields(t->arena, info, &fields, &count, error);
-  if (!status && !listed) status = has_location(t, name, info, &any, error);
-  if (status || !any) return status ? status : no_rows(t, fields, count, qualifier, out, error);
+  for (uint32_t i = 0; !status && i < count; i++) /* char and varchar read as string */
+    if (fields[i].type->id == TRN_TYPE_STRING) ((trn_field *)fields)[i].type = trn__type(TRN_TYPE_STRING);
+  known_partitions known = {.t = t};
+  if (!status && !listed) {
+    any = true;
+    status = has_location(t, name, info, &known, &any, error);
+  }
+  if (status || !any) {
+    trn__vec_finish(&known.rows);
+    return status ? status : no_rows(t, fields, count, qualifier, out, error);
+  }
   const char **paths = TRN_NEW_N(t->arena, const char *, file_count + 1);
   if (!paths) return trn__no_memory(error);
   for (size_t i = 0; i < file_count; i++) paths[i] = files[i].path;
@@ -322,7 +377,10 @@ static trn_status read_table(spark_translator *t, const spark_table_name *name, 
   if (!spec.schema || !spec.label || (listed && !spec.info.version)) return trn__no_memory(error);
   Spark__Connect__Read__DataSource *node = NULL;
   status = read_node(t, info, &node, error);
-  return status ? status : spark__read_source(t, node, &spec, out, error);
+  if (!status) status = spark__read_source(t, node, &spec, out, error);
+  if (!status && known.rows.count && known.rows.count <= TRN_KNOWN_PARTITIONS_MAX) status = only_known(t, info, &known, out, error);
+  trn__vec_finish(&known.rows);
+  return status;
 }
 
 /* ---- views ---- */
@@ -356,11 +414,27 @@ static trn_status view_columns(spark_translator *t, const trn_table_info *info, 
   return status ? status : spark__project(t, out, picked, count, NULL, out, error);
 }
 
+/* The view that is being defined would read itself: v -> w -> v. */
+static trn_status recursive_view(spark_translator *t, const spark_table_name *name, trn_error **error) {
+  const spark_view_frame *frames[TRN_VIEW_DEPTH_MAX + 1];
+  size_t depth = 0;
+  trn_strbuf cycle = {0};
+  trn__strbuf_puts(&cycle, t->view_name);
+  for (const spark_view_frame *f = spark__state(t)->view; f && depth <= TRN_VIEW_DEPTH_MAX; f = f->outer) frames[depth++] = f;
+  while (depth--) trn__strbuf_printf(&cycle, " -> `%s`.`%s`.`%s`", name->shown, name->database, frames[depth]->name);
+  trn__strbuf_printf(&cycle, " -> %s", t->view_name);
+  const char *text = spark__finish_text(t, &cycle);
+  return text ? raise(error, TRN_INVALID_ARGUMENT, "RECURSIVE_VIEW", "viewIdent", t->view_name, "newPath", text)
+              : trn__no_memory(error);
+}
+
 static trn_status read_view(spark_translator *t, const spark_table_name *name, const trn_table_info *info,
                             const spark_qualifier *qualifier, spark_relation *out, trn_error **error) {
   Spark__Connect__Relation *relation = TRN_NEW(t->arena, Spark__Connect__Relation);
   Spark__Connect__SQL *sql = TRN_NEW(t->arena, Spark__Connect__SQL);
   char *text = trn__arena_strdup(t->arena, info->view_text ? info->view_text : "");
+  const char *own = t->view_name ? spark__table_text(t->arena, name, true) : NULL;
+  if (own && strcmp(own, t->view_name) == 0) return recursive_view(t, name, error);
   if (!relation || !sql || !text) return trn__no_memory(error);
   if (info->view_dialect && strcmp(info->view_dialect, "spark.sql") != 0)
     return spark__unimplemented(t, (trn_position){-1, -1}, error, "The view %s, written in another dialect (%s)", info->name,
