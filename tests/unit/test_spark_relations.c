@@ -44,8 +44,8 @@ static void names_are_found_as_spark_finds_them(void **state) {
       {"select nope.* from u", "!CANNOT_RESOLVE_STAR_EXPAND targetString=`nope` columns=`a`, `b`, `d`"},
       {"select * from nope", "!TABLE_OR_VIEW_NOT_FOUND relationName=`nope` "
                              "searchPath=[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]"},
-      {"select * from a.b.nope", "!TABLE_OR_VIEW_NOT_FOUND relationName=`a`.`b`.`nope` "
-                                 "searchPath=[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]"},
+      {"select * from a.b.nope",
+       "!REQUIRES_SINGLE_PART_NAMESPACE sessionCatalog=spark_catalog identifier=`a`.`b`.`nope`"},
   };
   CHECK_ALL(cases);
 }

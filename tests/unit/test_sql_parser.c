@@ -431,7 +431,7 @@ static void statements(void **state) {
        "(Command create_dataframe_view=(CreateDataFrameViewCommand input=" SELECT("1") " name='v' is_global replace))"},
       {"drop view if exists a.v", "(catalog drop_view=(DropView view_name='a.v' if_exists))"},
       {"clear cache", "(catalog clear_cache=(ClearCache))"},
-      {"truncate table t", "(catalog truncate_table=(TruncateTable table_name='t'))"},
+      {"truncate table t", "(Command trn_table_statement=(TrnTableStatement what='truncate' name='t'))"},
       {"use a.b", "(catalog set_current_database=(SetCurrentDatabase db_name='a.b'))"},
       {"declare or replace x int default 1 + 1", "(Command trn_declare_variable=(TrnDeclareVariable names=['x'] "
                                                  "replace type=(integer) value=(+ 1 1) value_text='1 + 1'))"},
