@@ -75,6 +75,34 @@ typedef struct trn_aggregate_function {
   const void *data;
 } trn_aggregate_function;
 
+/** A window function: values for the rows of a partition, which come in the window's order. */
+typedef struct trn_window_function {
+  size_t struct_size;
+  const char *name;
+  bool uses_frame; /**< false: the frame that a query names does not matter, as for rank() */
+  trn_status (*bind)(const struct trn_window_function *function, const trn_function_arg *args, size_t count,
+                     struct ArrowSchema *out, trn_function_error *error);
+  /** The arguments have `rows` elements, a whole partition. Gives `value_count` values: without frames one per row
+   *  (`starts`, `ends` NULL); else value i is that of a row whose frame is [starts[i], ends[i]). */
+  trn_status (*evaluate)(const struct trn_window_function *function, const trn_function_arg *args, size_t count,
+                         int64_t rows, int64_t value_count, const size_t *starts, const size_t *ends,
+                         struct ArrowArray *out, trn_function_error *error);
+  const void *data;
+} trn_window_function;
+
+/** A table function: rows made from constants. */
+typedef struct trn_table_function {
+  size_t struct_size;
+  const char *name;
+  /** Every argument is a literal. Gives the columns: a struct. */
+  trn_status (*bind)(const struct trn_table_function *function, const trn_function_arg *args, size_t count,
+                     struct ArrowSchema *out, trn_function_error *error);
+  /** Gives the rows, of the types that bind gave. */
+  trn_status (*open)(const struct trn_table_function *function, const trn_function_arg *args, size_t count,
+                     struct ArrowArrayStream *out, trn_function_error *error);
+  const void *data;
+} trn_table_function;
+
 typedef struct trn_function_library {
   size_t struct_size;
   uint32_t abi; /**< TRN_FUNCTION_ABI */
@@ -83,6 +111,11 @@ typedef struct trn_function_library {
   size_t scalar_count;
   const trn_aggregate_function *const *aggregates;
   size_t aggregate_count;
+  /* Read when struct_size covers them. Table functions are also callable from SQL, by their names. */
+  const trn_window_function *const *windows;
+  size_t window_count;
+  const trn_table_function *const *tables;
+  size_t table_count;
 } trn_function_library;
 
 /** The library's only export: a constant. */
