@@ -1,17 +1,28 @@
 /* The authorize layer: who may read, write, create and drop what; and what is left of it: row filters and column masks. */
+#include <pthread.h>
+
 #include "layer/authorize.h"
 
 #include "core/blake2b.h"
 #include "core/query.h"
 
-typedef struct authorize {
+/* What was read last; a question holds a reference to what it began with. */
+typedef struct authorize_state {
+  atomic_uint refs;
   authorize_rules rules;
+} authorize_state;
+
+typedef struct authorize {
+  pthread_mutex_t mutex; /* state */
+  authorize_state *state;
   trn_desk *desk;
 } authorize;
 
 /* One plan, or one question, of a session. */
 typedef struct inquiry {
   const authorize *a;
+  authorize_state *state; /* a reference */
+  const authorize_rules *rules; /* of the state */
   trn_layer_session *layer_session; /* NULL: a catalog asks */
   const trn_layer *layer;
   trn_session *session;
@@ -22,6 +33,40 @@ typedef struct inquiry {
   bool rewrites; /* something has a filter or a mask */
   trn_blake2b texts;
 } inquiry;
+
+/* ---- the rules of now ---- */
+
+static void state_unref(authorize_state *state) {
+  if (!state || atomic_fetch_sub_explicit(&state->refs, 1, memory_order_acq_rel) != 1) return;
+  authorize__finish(&state->rules);
+  free(state);
+}
+
+static trn_status state_read(const trn_config *config, authorize_state **out, trn_error **error) {
+  authorize_state *state = calloc(1, sizeof *state);
+  if (!state) return trn__no_memory(error);
+  atomic_init(&state->refs, 1);
+  trn_status status = authorize__read(config, &state->rules, error);
+  if (status) {
+    state_unref(state);
+  } else {
+    *out = state;
+  }
+  return status;
+}
+
+static void inquiry_begin(inquiry *q, authorize *a) {
+  q->a = a;
+  pthread_mutex_lock(&a->mutex);
+  q->state = a->state;
+  atomic_fetch_add_explicit(&q->state->refs, 1, memory_order_relaxed);
+  pthread_mutex_unlock(&a->mutex);
+  q->rules = &q->state->rules;
+}
+
+static void inquiry_end(inquiry *q) {
+  state_unref(q->state);
+}
 
 /* ---- one decision ---- */
 
@@ -96,7 +141,7 @@ static trn_status decide(const inquiry *q, trn_access_kind kind, trn_access_acti
     trn__strbuf_finish(&full);
     return trn__no_memory(q->error);
   }
-  authorize_answer answer = authorize__decide(&q->a->rules, q->session, kind, actions, name, text);
+  authorize_answer answer = authorize__decide(q->rules, q->session, kind, actions, name, text);
   trn_status status = answer.allowed ? consult(q, kind, action, full.data, NULL)
                                      : refuse(q, kind, action, full.data, answer.rule);
   if (status == TRN_OK)
@@ -112,7 +157,7 @@ static trn_status decide_path(const inquiry *q, trn_access_action action, const 
   if (status == TRN_OK) status = decide(q, TRN_ACCESS_PATH, action, AUTHORIZE_BIT(action), NULL, real);
   if (status == TRN_OK && strcmp(given, real) != 0) {
     authorize_answer answer =
-        authorize__decide(&q->a->rules, q->session, TRN_ACCESS_PATH, AUTHORIZE_BIT(action), NULL, given);
+        authorize__decide(q->rules, q->session, TRN_ACCESS_PATH, AUTHORIZE_BIT(action), NULL, given);
     if (!answer.allowed && answer.rule) status = refuse(q, TRN_ACCESS_PATH, action, given, answer.rule);
   }
   free(given);
@@ -121,7 +166,7 @@ static trn_status decide_path(const inquiry *q, trn_access_action action, const 
 }
 
 static trn_status refuse_unknown(const inquiry *q, const char *what) {
-  if (q->a->rules.allows_unknown) {
+  if (q->rules->allows_unknown) {
     record(q, "allow", TRN_ACCESS_UNKNOWN, TRN_ACTION_READ, what, TRN_OK, NULL, "unknown things are allowed");
     return consult(q, TRN_ACCESS_UNKNOWN, TRN_ACTION_READ, what, NULL);
   }
@@ -142,7 +187,7 @@ static trn_status check_data(const inquiry *q, const trn_scan_info *info, trn_ac
     if (view->is_temporary) continue;
     if (!has_rights)
       status = decide(q, TRN_ACCESS_VIEW, action, AUTHORIZE_BIT(action), &name, NULL);
-    has_rights |= q->a->rules.views_give_rights;
+    has_rights |= q->rules->views_give_rights;
   }
   if (status || has_rights) return status;
   if (info->kind == TRN_SCAN_TABLE && info->table) {
@@ -157,8 +202,8 @@ static trn_status check_data(const inquiry *q, const trn_scan_info *info, trn_ac
 
 /* Hidden columns that something needs. */
 static trn_status check_columns(const inquiry *q, const trn_rel *rel, const trn_scan_info *info) {
-  for (size_t r = 0; r < q->a->rules.count; r++) {
-    const authorize_rule *rule = &q->a->rules.items[r];
+  for (size_t r = 0; r < q->rules->count; r++) {
+    const authorize_rule *rule = &q->rules->items[r];
     if (!rule->has_columns && !rule->hide.count) continue;
     if (!authorize__is_about(rule, q->session, info)) continue;
     for (uint32_t i = 0; i < rel->column_count; i++) {
@@ -172,8 +217,8 @@ static trn_status check_columns(const inquiry *q, const trn_rel *rel, const trn_
 }
 
 static bool has_guard(const inquiry *q, const trn_scan_info *info) {
-  for (size_t r = 0; r < q->a->rules.count; r++) {
-    const authorize_rule *rule = &q->a->rules.items[r];
+  for (size_t r = 0; r < q->rules->count; r++) {
+    const authorize_rule *rule = &q->rules->items[r];
     if ((rule->filter || rule->mask_count) && authorize__is_about(rule, q->session, info)) return true;
   }
   return false;
@@ -198,7 +243,7 @@ static trn_walk check_rel(void *user, const trn_rel *rel) {
     break;
   case TRN_REL_OPAQUE: q->status = refuse_unknown(q, "a relation that is not understood"); break;
   case TRN_REL_EXTENSION:
-    if (!trn__texts_match(&q->a->rules.extensions, rel->u.extension.name, false))
+    if (!trn__texts_match(&q->rules->extensions, rel->u.extension.name, false))
       q->status = refuse_unknown(q, rel->u.extension.name);
     break;
   default: break;
@@ -209,8 +254,8 @@ static trn_walk check_rel(void *user, const trn_rel *rel) {
 static trn_status check_functions(const inquiry *q) {
   const char *const *names;
   size_t count;
-  bool has_rules = !q->a->rules.allows_functions;
-  for (size_t i = 0; i < q->a->rules.count; i++) has_rules |= q->a->rules.items[i].functions.count > 0;
+  bool has_rules = !q->rules->allows_functions;
+  for (size_t i = 0; i < q->rules->count; i++) has_rules |= q->rules->items[i].functions.count > 0;
   if (!has_rules) return TRN_OK;
   if (trn_plan_functions(q->plan, &names, &count)) return trn__no_memory(q->error);
   trn_status status = TRN_OK;
@@ -235,7 +280,7 @@ static trn_status check_plan(inquiry *q) {
 
 static trn_status guard_scan(inquiry *q, trn_edit *edit, const trn_rel *rel, const trn_rel **out, trn_error **error) {
   const trn_scan_info *info = trn_scan_label_info(rel->u.scan.info);
-  const authorize_rules *rules = &q->a->rules;
+  const authorize_rules *rules = q->rules;
   trn_vec filters = {0};
   trn_strbuf masks = {0};
   bool ok = true;
@@ -276,30 +321,29 @@ static trn_status rewrite_rel(void *user, trn_edit *edit, const trn_rel *rel, co
 }
 
 /* Checks; gives the plan that may run (a reference). `key` (33 bytes): what the filters and masks are. */
-static trn_status permit(const authorize *a, trn_layer_session *s, trn_plan *plan, trn_plan **out, char *key,
+static trn_status permit(authorize *a, trn_layer_session *s, trn_plan *plan, trn_plan **out, char *key,
                          trn_error **error) {
   *out = NULL;
-  inquiry q = {.a = a,
-               .layer_session = s,
+  inquiry q = {.layer_session = s,
                .layer = trn_layer_session_layer(s),
                .session = trn_layer_session_get(s),
                .plan = plan,
                .error = error};
   key[0] = 0;
+  inquiry_begin(&q, a);
   trn_status status = check_plan(&q);
-  if (status) return status;
-  if (!q.rewrites) {
-    *out = trn_plan_ref(plan);
-    return TRN_OK;
+  if (status == TRN_OK && !q.rewrites) *out = trn_plan_ref(plan);
+  if (status == TRN_OK && q.rewrites) {
+    trn__blake2b_init(&q.texts);
+    trn_rewriting rewriting = {.struct_size = sizeof rewriting, .rel = rewrite_rel, .user = &q};
+    status = trn_plan_rewrite(plan, &rewriting, out, error);
+    uint8_t digest[16];
+    trn__blake2b_end(&q.texts, digest);
+    static const char hex[] = "0123456789abcdef";
+    for (int i = 0; i < 16; i++) key[2 * i] = hex[digest[i] >> 4], key[2 * i + 1] = hex[digest[i] & 15];
+    key[32] = 0;
   }
-  trn__blake2b_init(&q.texts);
-  trn_rewriting rewriting = {.struct_size = sizeof rewriting, .rel = rewrite_rel, .user = &q};
-  status = trn_plan_rewrite(plan, &rewriting, out, error);
-  uint8_t digest[16];
-  trn__blake2b_end(&q.texts, digest);
-  static const char hex[] = "0123456789abcdef";
-  for (int i = 0; i < 16; i++) key[2 * i] = hex[digest[i] >> 4], key[2 * i + 1] = hex[digest[i] & 15];
-  key[32] = 0;
+  inquiry_end(&q);
   return status;
 }
 
@@ -356,16 +400,17 @@ static trn_status check(void *self, trn_layer_session *s, trn_plan *given, trn_e
 /* Before anything is looked at: inference reads files, and its errors tell what is there. */
 static trn_status open_source(void *self, trn_layer_session *s, const trn_source_request *request, trn_source **out,
                               struct ArrowSchema *schema, trn_error **error) {
-  inquiry q = {.a = self,
-               .layer_session = s,
+  inquiry q = {.layer_session = s,
                .layer = trn_layer_session_layer(s),
                .session = trn_layer_session_get(s),
                .error = error};
   trn_status status = TRN_OK;
+  inquiry_begin(&q, self);
   if (request->label)
     status = check_data(&q, trn_scan_label_info(request->label), TRN_ACTION_READ);
   for (size_t i = 0; i < request->path_count && status == TRN_OK && !request->label; i++)
     status = decide_path(&q, TRN_ACTION_READ, request->paths[i]);
+  inquiry_end(&q);
   return status ? status : trn_next_open_source(s, request, out, schema, error);
 }
 
@@ -390,24 +435,27 @@ static trn_status allow_in_catalog(void *user, trn_session *session, const trn_c
                  [TRN_CATALOG_ALTER] = {TRN_ACTION_CREATE, AUTHORIZE_BIT(TRN_ACTION_CREATE)},
                  [TRN_CATALOG_DROP] = {TRN_ACTION_DROP, AUTHORIZE_BIT(TRN_ACTION_DROP)},
                  [TRN_CATALOG_DESCRIBE] = {TRN_ACTION_READ, AUTHORIZE_ALL}};
-  inquiry q = {.a = guard->a, .layer = guard->layer, .session = session, .error = error};
+  inquiry q = {.layer = guard->layer, .session = session, .error = error};
   authorize_name name = {access->catalog, access->database, access->table};
   trn_access_kind kind =
       !access->table ? TRN_ACCESS_DATABASE : access->is_view ? TRN_ACCESS_VIEW : TRN_ACCESS_TABLE;
   trn_access_action action = actions[access->action].action;
   unsigned bits = actions[access->action].bits;
   trn_status status = TRN_OK;
+  inquiry_begin(&q, guard->a);
   if (access->action == TRN_CATALOG_LIST) { /* no event for each entry */
-    if (access->table && !authorize__decide(&q.a->rules, session, kind, bits, &name, NULL).allowed)
-      return TRN_PERMISSION_DENIED;
-    return TRN_OK;
+    if (access->table && !authorize__decide(q.rules, session, kind, bits, &name, NULL).allowed)
+      status = TRN_PERMISSION_DENIED;
+    inquiry_end(&q);
+    return status;
   }
   bool is_unclear = access->action == TRN_CATALOG_DROP && access->table; /* a table or a view: a right to either */
-  if (is_unclear && !authorize__decide(&q.a->rules, session, kind, bits, &name, NULL).allowed &&
-      authorize__decide(&q.a->rules, session, TRN_ACCESS_VIEW, bits, &name, NULL).rule)
+  if (is_unclear && !authorize__decide(q.rules, session, kind, bits, &name, NULL).allowed &&
+      authorize__decide(q.rules, session, TRN_ACCESS_VIEW, bits, &name, NULL).rule)
     kind = TRN_ACCESS_VIEW;
   status = decide(&q, kind, action, bits, &name, NULL);
   if (status == TRN_OK && access->location) status = decide_path(&q, TRN_ACTION_CREATE, access->location);
+  inquiry_end(&q);
   return status;
 }
 
@@ -431,11 +479,32 @@ static trn_status wrap_catalog(void *self, trn_layer_session *s, trn_catalog *in
   return trn__no_memory(error);
 }
 
+static void authorize_free(authorize *a) {
+  state_unref(a->state);
+  pthread_mutex_destroy(&a->mutex);
+  free(a);
+}
+
 static void destroy(void *self) {
   authorize *a = self;
-  authorize__finish(&a->rules);
   trn__desk_destroy(a->desk);
-  free(a);
+  authorize_free(a);
+}
+
+static trn_status reload(void *self, const trn_config *config, trn_error **error) {
+  authorize *a = self;
+  authorize_state *state = NULL;
+  trn_config *empty = config ? NULL : trn_config_create(); /* named without settings: nothing is allowed */
+  if (!config && !empty) return trn__no_memory(error);
+  trn_status status = state_read(config ? config : empty, &state, error);
+  trn_config_destroy(empty);
+  if (status) return status;
+  pthread_mutex_lock(&a->mutex);
+  authorize_state *old = a->state;
+  a->state = state;
+  pthread_mutex_unlock(&a->mutex);
+  state_unref(old);
+  return TRN_OK;
 }
 
 trn_status trn_authorize_create(const trn_authorize_options *given, trn_backend *inner, trn_backend **out,
@@ -449,24 +518,20 @@ trn_status trn_authorize_create(const trn_authorize_options *given, trn_backend 
                                     .encode = encode,
                                     .check = check,
                                     .catalog = wrap_catalog,
-                                    .destroy = destroy};
+                                    .destroy = destroy,
+                                    .reload = reload};
   *out = NULL;
   trn_authorize_options options = {0};
   if (given) memcpy(&options, given, trn__struct_size(given->struct_size, sizeof options));
   authorize *a = calloc(1, sizeof *a);
   if (!a) return trn__no_memory(error);
-  trn_status status = authorize__read(options.config, &a->rules, error);
+  pthread_mutex_init(&a->mutex, NULL);
+  trn_status status = state_read(options.config, &a->state, error);
   if (status == TRN_OK) status = trn__desk_create(options.callback, &a->desk, error);
   if (status == TRN_OK) {
     status = trn__layer_make(&ops, a, inner, options.sink, options.sink_user, out, error);
-    if (status) { /* the callback's user stays the caller's */
-      authorize__finish(&a->rules);
-      trn__desk_drop(a->desk);
-      free(a);
-    }
-    return status;
+    if (status) trn__desk_drop(a->desk); /* the callback's user stays the caller's */
   }
-  authorize__finish(&a->rules);
-  free(a);
+  if (status) authorize_free(a);
   return status;
 }

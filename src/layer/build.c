@@ -102,3 +102,40 @@ trn_status trn_layers_build(const trn_registry *registry, const trn_config *list
     *out = backend;
   return status;
 }
+
+/* ---- new settings ---- */
+
+static trn_status other_layers(const trn_config *list, trn_error **error) {
+  return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL,
+                       "%s: these are other layers than those that run, or in another order: start anew",
+                       trn_config_origin(list));
+}
+
+/* A layer made with the settings, and thrown away: are they right? */
+static trn_status try_settings(const trn_registry *registry, const trn_layer *layer, const char *name,
+                               const trn_config *config, trn_error **error) {
+  trn_backend *made = NULL;
+  trn_status status = trn_registry_make_layer(registry, name, config, trn_layer_next(layer), &made, error);
+  trn_backend_unref(made);
+  return status;
+}
+
+trn_status trn_layers_reload(const trn_registry *registry, trn_backend *backend, const trn_config *list,
+                             trn_error **error) {
+  trn_status status = TRN_OK;
+  for (int takes = 0; takes < 2 && status == TRN_OK; takes++) {
+    trn_layer *layer = trn__layer_of(backend);
+    for (size_t i = 0; i < trn_config_count(list) && status == TRN_OK; i++) {
+      const char *name = NULL;
+      const trn_config *config = NULL;
+      status = read_item(trn_config_at(list, i), &name, &config, error);
+      if (status) break;
+      if (!layer || strcmp(trn__layer_name(layer), name) != 0) return other_layers(list, error);
+      if (trn__layer_reloads(layer))
+        status = takes ? trn__layer_reload(layer, config, error) : try_settings(registry, layer, name, config, error);
+      layer = trn__layer_of(trn_layer_next(layer));
+    }
+    if (status == TRN_OK && layer) return other_layers(list, error);
+  }
+  return status;
+}

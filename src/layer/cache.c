@@ -167,6 +167,13 @@ static bool is_unchanged(const materials *m) {
 
 /* ---- one request ---- */
 
+/* Of one that waits; lets go of it as soon as it does not. */
+typedef struct flight_timer {
+  struct ask *ask;      /* guarded by cache->mu */
+  cache *cache;
+  trn_deferred *handle; /* a reference; NULL: over; guarded by cache->mu */
+} flight_timer;
+
 typedef struct ask {
   atomic_size_t refs;
   cache *cache;
@@ -175,6 +182,7 @@ typedef struct ask {
   trn_layer_session *layer_session;
   trn_execute_request request; /* owned */
   materials materials;
+  flight_timer *timer; /* NULL: none; guarded by cache->mu */
 } ask;
 
 static void ask_unref(void *user) {
@@ -707,28 +715,58 @@ static void count(cache *c, uint64_t *which) {
 
 static trn_status answer_or_lead(ask *a, trn_operation **out, bool may_wait, trn_error **error);
 
+/* It waits no more. */
+static void drop_timer(void *user) {
+  ask *a = user;
+  trn_deferred *handle = NULL;
+  pthread_mutex_lock(&a->cache->mu);
+  if (a->timer) {
+    handle = a->timer->handle;
+    a->timer->handle = NULL;
+    a->timer = NULL;
+  }
+  pthread_mutex_unlock(&a->cache->mu);
+  trn_deferred_unref(handle); /* not the last: this runs inside of it */
+}
+
 /* The one that was waited for is there, given up, or too slow. */
 static trn_status start_waiting(void *user, trn_operation **out, trn_error **error) {
+  drop_timer(user);
   return answer_or_lead(user, out, false, error);
 }
 
 static void stop_waiting(void *argument) {
-  trn_deferred_start(argument);
-  trn_deferred_unref(argument);
+  flight_timer *timer = argument;
+  pthread_mutex_lock(&timer->cache->mu);
+  trn_deferred *handle = timer->handle;
+  if (handle) timer->ask->timer = NULL;
+  pthread_mutex_unlock(&timer->cache->mu);
+  if (handle) trn_deferred_start(handle);
+  trn_deferred_unref(handle);
+  free(timer);
 }
 
 /* Waits for who fills the entry; false: it is not filling any more, or there is no memory to wait with. */
 static bool wait_for(ask *a, cache_entry *entry, trn_operation **out) {
-  static const trn_deferred_ops ops = {.struct_size = sizeof ops, .start = start_waiting, .destroy = ask_unref};
-  trn_deferred *handle = NULL, *timer = NULL;
+  static const trn_deferred_ops ops = {
+      .struct_size = sizeof ops, .start = start_waiting, .cancelled = drop_timer, .destroy = ask_unref};
+  trn_deferred *handle = NULL;
   trn_pool *pool = NULL;
-  if (trn__layer_pool(a->layer, &pool)) return false;
-  if (trn_deferred_create(a->layer, &ops, a, &a->request, &handle, out)) return false;
+  flight_timer *timer = malloc(sizeof *timer);
+  if (!timer || trn__layer_pool(a->layer, &pool) ||
+      trn_deferred_create(a->layer, &ops, a, &a->request, &handle, out)) {
+    free(timer);
+    return false;
+  }
   ask_ref(a);
-  timer = trn__deferred_ref(handle);
+  *timer = (flight_timer){a, a->cache, trn__deferred_ref(handle)};
+  a->timer = timer; /* nobody else knows it yet */
   emit(a, "wait", -1);
-  if (!cache__wait(a->cache, entry, handle)) stop_waiting(handle); /* it is there already */
   if (trn__pool_submit_after(pool, a->cache->wait_ms, stop_waiting, timer)) stop_waiting(timer);
+  if (!cache__wait(a->cache, entry, handle)) { /* it is there already */
+    trn_deferred_start(handle);
+    trn_deferred_unref(handle);
+  }
   return true;
 }
 

@@ -314,6 +314,12 @@ trn_layer_role trn__layer_role(const trn_layer *layer) {
 void *trn__layer_self(const trn_layer *layer) {
   return layer->self;
 }
+bool trn__layer_reloads(const trn_layer *layer) {
+  return layer->ops.reload != NULL;
+}
+trn_status trn__layer_reload(trn_layer *layer, const trn_config *config, trn_error **error) {
+  return layer->ops.reload ? layer->ops.reload(layer->self, config, error) : TRN_OK;
+}
 bool trn__layer_is(const trn_layer *layer, void (*destroy)(void *self)) {
   return layer->ops.destroy == destroy;
 }

@@ -15,6 +15,9 @@ trn_layer *trn__layer_of(trn_backend *backend);
 const char *trn__layer_name(const trn_layer *layer);
 trn_layer_role trn__layer_role(const trn_layer *layer);
 void *trn__layer_self(const trn_layer *layer);
+/* TRN_OK when the layer takes no settings while it runs. */
+trn_status trn__layer_reload(trn_layer *layer, const trn_config *config, trn_error **error);
+bool trn__layer_reloads(const trn_layer *layer);
 bool trn__layer_is(const trn_layer *layer, void (*destroy)(void *self)); /* told by its destructor */
 /* Where events go. Before the backend is shared. */
 void trn__layer_set_sink(trn_layer *layer, trn_event_sink sink, void *user);

@@ -1,5 +1,7 @@
 /* The validate layer: what is too large, too deep or not wanted is refused before anything is spent on it; and which
  * settings clients may see and change. */
+#include <pthread.h>
+
 #include "core/query.h"
 #include "layer/layer.h"
 #include "plan/graph.h"
@@ -20,18 +22,27 @@ typedef struct setting_rule {
   bool gets, sets, lists;
 } setting_rule;
 
+/* What was read last; whoever uses it holds a reference. */
 typedef struct validate {
+  atomic_uint refs;
   caps caps;
   setting_rule *settings;
   size_t setting_count;
   trn_texts secrets; /* never readable */
   bool others_get, others_set; /* keys that no rule is about */
-  trn_desk *desk;
+  trn_desk *desk; /* the layer's */
 } validate;
+
+typedef struct validate_layer {
+  pthread_mutex_t mutex; /* now */
+  validate *now;
+  trn_desk *desk;
+} validate_layer;
 
 /* ---- configuration ---- */
 
-static void validate_free(validate *v) {
+static void validate_unref(validate *v) {
+  if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
   trn__texts_finish(&v->caps.functions);
   trn__texts_finish(&v->caps.statements);
   trn__texts_finish(&v->caps.formats);
@@ -96,6 +107,33 @@ static trn_status read_settings(const trn_config *config, validate *v, trn_error
     status = read_setting_rule(trn_config_at(rules, i), &v->settings[i], error);
   }
   return status;
+}
+
+static trn_status validate_read(const trn_config *config, trn_desk *desk, validate **out, trn_error **error) {
+  static const char *const keys[] = {"depth", "nodes", "columns", "files", "bytes", "known_size", "forbidden_functions",
+                                     "forbidden_statements", "forbidden_formats", "settings", NULL};
+  validate *v = calloc(1, sizeof *v);
+  if (!v) return trn__no_memory(error);
+  atomic_init(&v->refs, 1);
+  v->desk = desk;
+  trn_status status = trn_config_check_keys(config, keys, error);
+  if (status == TRN_OK) status = read_caps(config, &v->caps, error);
+  if (status == TRN_OK) status = read_settings(config, v, error);
+  if (status) {
+    validate_unref(v);
+  } else {
+    *out = v;
+  }
+  return status;
+}
+
+/* A reference to what is in force. */
+static validate *now(validate_layer *layer) {
+  pthread_mutex_lock(&layer->mutex);
+  validate *v = layer->now;
+  atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
+  pthread_mutex_unlock(&layer->mutex);
+  return v;
 }
 
 /* ---- plans ---- */
@@ -224,8 +262,9 @@ static trn_status ask(const validate *v, const trn_layer_session *s, const trn_p
   return trn__desk_ask(v->desk, &access, error);
 }
 
-static trn_status check_plan(const validate *v, const trn_layer_session *s, const trn_plan *plan, const char *kind,
+static trn_status check_plan(validate_layer *layer, const trn_layer_session *s, const trn_plan *plan, const char *kind,
                              trn_error **error) {
+  validate *v = now(layer);
   const char *const *names = NULL;
   size_t count = 0;
   trn_status status = check_size(v, s, plan, error);
@@ -233,7 +272,18 @@ static trn_status check_plan(const validate *v, const trn_layer_session *s, cons
     status = trn__no_memory(error);
   for (size_t i = 0; i < count && status == TRN_OK; i++)
     if (trn__texts_match(&v->caps.functions, names[i], true)) status = forbidden(s, "function", names[i], error);
-  return status ? status : ask(v, s, plan, kind, error);
+  if (status == TRN_OK) status = ask(v, s, plan, kind, error);
+  validate_unref(v);
+  return status;
+}
+
+static trn_status check_format(validate_layer *layer, const trn_layer_session *s, const char *format,
+                               trn_error **error) {
+  validate *v = now(layer);
+  trn_status status = TRN_OK;
+  if (trn__texts_match(&v->caps.formats, format, true)) status = forbidden(s, "format", format, error);
+  validate_unref(v);
+  return status;
 }
 
 static trn_status execute(void *self, trn_layer_session *s, const trn_execute_request *request, trn_operation **out,
@@ -261,22 +311,20 @@ static trn_status check(void *self, trn_layer_session *s, trn_plan *plan, trn_er
 
 static trn_status decode(void *self, trn_layer_session *s, const trn_plan_input *input, trn_plan **out,
                          trn_error **error) {
-  validate *v = self;
-  if (trn__texts_match(&v->caps.formats, input->format, true)) return forbidden(s, "format", input->format, error);
-  return trn_next_decode(s, input, out, error);
+  trn_status status = check_format(self, s, input->format, error);
+  return status ? status : trn_next_decode(s, input, out, error);
 }
 
 static trn_status decode_statement(void *self, trn_layer_session *s, const trn_plan_input *input, trn_statement *out,
                                    trn_error **error) {
-  validate *v = self;
-  if (trn__texts_match(&v->caps.formats, input->format, true)) return forbidden(s, "format", input->format, error);
-  return trn_next_decode_statement(s, input, out, error);
+  trn_status status = check_format(self, s, input->format, error);
+  return status ? status : trn_next_decode_statement(s, input, out, error);
 }
 
 /* ---- statements that change catalogs ---- */
 
 typedef struct catalog_caps {
-  validate *v;
+  validate_layer *v;
   trn_backend *backend; /* a reference: keeps both */
   trn_layer *layer;
 } catalog_caps;
@@ -288,7 +336,10 @@ static trn_status allow_in_catalog(void *user, trn_session *session, const trn_c
       [TRN_CATALOG_DROP] = "drop",     [TRN_CATALOG_DESCRIBE] = NULL};
   catalog_caps *c = user;
   const char *kind = kinds[access->action];
-  if (!kind || !trn__texts_match(&c->v->caps.statements, kind, true)) return TRN_OK;
+  validate *v = kind ? now(c->v) : NULL;
+  bool is_forbidden = v && trn__texts_match(&v->caps.statements, kind, true);
+  validate_unref(v);
+  if (!is_forbidden) return TRN_OK;
   trn_event event = {.kind = TRN_EVENT_DECISION,
                      .action = "deny",
                      .object = kind,
@@ -312,15 +363,10 @@ static trn_status wrap_catalog(void *self, trn_layer_session *s, trn_catalog *in
                                trn_error **error) {
   static const trn_catalog_hooks hooks = {
       .struct_size = sizeof hooks, .allow = allow_in_catalog, .destroy = caps_free};
-  validate *v = self;
   trn_layer *layer = trn_layer_session_layer(s);
-  if (!v->caps.statements.count) {
-    *out = trn_catalog_ref(inner);
-    return TRN_OK;
-  }
   catalog_caps *c = malloc(sizeof *c);
   if (!c) return trn__no_memory(error);
-  *c = (catalog_caps){v, trn__layer_ref(layer), layer};
+  *c = (catalog_caps){self, trn__layer_ref(layer), layer};
   if (trn_catalog_wrap(inner, &hooks, c, out) == TRN_OK) return TRN_OK;
   caps_free(c);
   return trn__no_memory(error);
@@ -342,7 +388,10 @@ static trn_status guard_setting(void *user, trn_session *session, const char *ke
                                 trn_setting_use use, trn_error **error) {
   static const char *const words[] = {"read", "set", "list"};
   (void)value;
-  if (may(user, session, key, use)) return TRN_OK;
+  validate *v = now(user);
+  bool allowed = may(v, session, key, use);
+  validate_unref(v);
+  if (allowed) return TRN_OK;
   return trn_error_set(error, TRN_PERMISSION_DENIED, "CANNOT_MODIFY_CONFIG",
                        "The setting %s may not be %s by clients (the server's policy)", key, words[use]);
 }
@@ -352,10 +401,29 @@ static trn_status open_session(void *self, trn_layer_session *s, void **state, t
   return trn_session_guard_settings(trn_layer_session_get(s), guard_setting, self) ? trn__no_memory(error) : TRN_OK;
 }
 
+static void layer_free(validate_layer *layer) {
+  validate_unref(layer->now);
+  pthread_mutex_destroy(&layer->mutex);
+  free(layer);
+}
+
 static void destroy(void *self) {
-  validate *v = self;
-  trn__desk_destroy(v->desk);
-  validate_free(v);
+  validate_layer *layer = self;
+  trn__desk_destroy(layer->desk);
+  layer_free(layer);
+}
+
+static trn_status reload(void *self, const trn_config *config, trn_error **error) {
+  validate_layer *layer = self;
+  validate *fresh = NULL;
+  trn_status status = validate_read(config, layer->desk, &fresh, error);
+  if (status) return status;
+  pthread_mutex_lock(&layer->mutex);
+  validate *old = layer->now;
+  layer->now = fresh;
+  pthread_mutex_unlock(&layer->mutex);
+  validate_unref(old);
+  return TRN_OK;
 }
 
 trn_status trn_validate_create(const trn_validate_options *given, trn_backend *inner, trn_backend **out,
@@ -371,22 +439,19 @@ trn_status trn_validate_create(const trn_validate_options *given, trn_backend *i
                                     .check = check,
                                     .catalog = wrap_catalog,
                                     .decode_statement = decode_statement,
-                                    .destroy = destroy};
-  static const char *const keys[] = {"depth", "nodes", "columns", "files", "bytes", "known_size", "forbidden_functions",
-                                     "forbidden_statements", "forbidden_formats", "settings", NULL};
+                                    .destroy = destroy,
+                                    .reload = reload};
   *out = NULL;
   trn_validate_options options = {0};
   if (given) memcpy(&options, given, trn__struct_size(given->struct_size, sizeof options));
-  validate *v = calloc(1, sizeof *v);
-  if (!v) return trn__no_memory(error);
-  trn_status status = trn_config_check_keys(options.config, keys, error);
-  if (status == TRN_OK) status = read_caps(options.config, &v->caps, error);
-  if (status == TRN_OK) status = read_settings(options.config, v, error);
-  if (status == TRN_OK) status = trn__desk_create(options.callback, &v->desk, error);
-  if (status == TRN_OK) {
-    status = trn__layer_make(&ops, v, inner, options.sink, options.sink_user, out, error);
-    if (status) trn__desk_drop(v->desk);
-  }
-  if (status) validate_free(v);
+  validate_layer *layer = calloc(1, sizeof *layer);
+  if (!layer) return trn__no_memory(error);
+  pthread_mutex_init(&layer->mutex, NULL);
+  trn_status status = trn__desk_create(options.callback, &layer->desk, error);
+  bool has_desk = status == TRN_OK;
+  if (has_desk) status = validate_read(options.config, layer->desk, &layer->now, error);
+  if (status == TRN_OK) status = trn__layer_make(&ops, layer, inner, options.sink, options.sink_user, out, error);
+  if (status && has_desk) trn__desk_drop(layer->desk); /* the callback's user stays the caller's */
+  if (status) layer_free(layer);
   return status;
 }
