@@ -176,6 +176,9 @@ void building_finish(building *b) {
   free(b->frontends);
 }
 
-trn_status building_reload(building *b, trn_error **error) {
-  return b->authenticator ? trn_authenticator_reload(b->authenticator, error) : TRN_OK;
+trn_status building_reload(building *b, const trn_config *root, trn_error **error) {
+  trn_status status = b->authenticator ? trn_authenticator_reload(b->authenticator, error) : TRN_OK;
+  trn_status policies = TRN_OK;
+  if (root) policies = trn_layers_reload(b->registry, b->backend, trn_config_get(root, "layers"), status ? NULL : error);
+  return status ? status : policies;
 }

@@ -45,6 +45,8 @@ trn_status read_yaml(const char *path, trn_config **out, trn_error **error);
 typedef struct settings {
   trn_config *root;
   bool only_checks;
+  int argc; /* of serve: to be read again */
+  char **argv;
 } settings;
 /* Flags over the environment over the file. Prints what is wrong; false: do not go on, exit with *result. */
 bool settings_read(int argc, char **argv, settings *out, int *result);
@@ -63,8 +65,9 @@ typedef struct building {
 /* Makes everything but servers. building_finish in any case. */
 trn_status build(const trn_config *root, building *out, trn_error **error);
 void building_finish(building *b);
-/* Reads users, tokens, keys and policies again; goes on after a failure, and gives the first. */
-trn_status building_reload(building *b, trn_error **error);
+/* Reads users, tokens and keys again, and takes the policies of `root` (NULL: they stay). Goes on after a failure, and
+ * gives the first. */
+trn_status building_reload(building *b, const trn_config *root, trn_error **error);
 
 /* ---- serve.c ---- */
 int serve(const settings *s);

@@ -183,11 +183,14 @@ static trn_status start(running *r, trn_error **error) {
 
 /* ---- reloading ---- */
 
-static void reload(running *r) {
+static void reload(running *r, const settings *s) {
   trn_error *error = NULL;
   tls_files tls = {0};
-  bool failed = false;
-  trn_status status = building_reload(&r->built, &error);
+  settings again = {0};
+  int result;
+  bool failed = !settings_read(s->argc, s->argv, &again, &result); /* says what is wrong */
+  trn_status status = building_reload(&r->built, failed ? NULL : again.root, &error);
+  trn_config_destroy(again.root);
   if (status) {
     fail(0, "SIGHUP", status, error);
     failed = true;
@@ -272,14 +275,14 @@ static void warn(const running *r) {
         fprintf(stderr, "trunnion: warning: %s: tokens and passwords travel unencrypted; set tls\n", r->listen[i]);
 }
 
-static int run(running *r, const sigset_t *signals) {
+static int run(running *r, const settings *s, const sigset_t *signals) {
   trn_error *error = NULL;
   trn_status status = start(r, &error);
   if (status) return fail(1, "server", status, error);
   print_listening(r);
   for (int number = SIGHUP; number == SIGHUP;) {
     if (sigwait(signals, &number) != 0) break;
-    if (number == SIGHUP) reload(r);
+    if (number == SIGHUP) reload(r, s);
   }
   return 0;
 }
@@ -308,7 +311,7 @@ int serve(const settings *s) {
     if (s->only_checks)
       print_check(&r);
     else
-      result = run(&r, &signals);
+      result = run(&r, s, &signals);
   }
   for (size_t i = 0; i < r.server_count; i++) trn_server_stop(r.servers[i], (unsigned)r.grace_ms);
   building_finish(&r.built);

@@ -135,6 +135,9 @@ bool settings_read(int argc, char **argv, settings *s, int *result) {
   trn_config *from_file = NULL;
   trn_error *error = NULL;
   trn_status status = TRN_OK;
+  s->argc = argc;
+  s->argv = argv;
+  optind = 0; /* from the start, when it is read again */
   s->root = trn_config_create();
   if (!s->root) return false;
   if (!read_flags(argc, argv, s, &file, result)) return false;

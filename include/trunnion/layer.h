@@ -64,6 +64,8 @@ typedef struct trn_layer_ops {
   /** Missing while `decode` is there: a query without parameters is decoded again by `decode`, what is no query goes on. */
   trn_status (*decode_statement)(void *self, trn_layer_session *session, const trn_plan_input *input, trn_statement *out,
                                  trn_error **error);
+  /** Takes new settings, as its factory would; sessions and running queries stay. On failure nothing changes. */
+  trn_status (*reload)(void *self, const trn_config *config, trn_error **error);
 } trn_layer_ops;
 
 /** A layer around `inner` (a reference is taken). Copies `ops`; takes `self` on success. Errors: INVALID_ARGUMENT,
@@ -362,6 +364,12 @@ typedef struct trn_layers_options {
  *  Errors: NOT_FOUND (an unknown layer), INVALID_ARGUMENT (a wrong order; says which should come first). */
 TRN_API trn_status trn_layers_build(const trn_registry *registry, const trn_config *list, trn_backend *base,
                                     const trn_layers_options *options, trn_backend **out, trn_error **error);
+/** New settings for the layers of a stack that trn_layers_build made: `list` has the same layers in the same order. Those
+ *  that can take settings while they run (authorize, validate, others with `reload`) take them, the others keep theirs.
+ *  All are checked before the first takes any. Errors: INVALID_ARGUMENT; FAILED_PRECONDITION: other layers. Threads: any;
+ *  one at a time. */
+TRN_API trn_status trn_layers_reload(const trn_registry *registry, trn_backend *backend, const trn_config *list,
+                                     trn_error **error);
 /** Checks the order of a stack, however it was made: INVALID_ARGUMENT says which layer should come first. */
 TRN_API trn_status trn_layers_check(trn_backend *backend, trn_error **error);
 

@@ -138,6 +138,36 @@ def test_sighup_reads_tokens_again_and_drops_no_session(tmp_path):
         assert config_call(channel, "Bearer new")[0] == OK, "what cannot be read leaves things as they were"
 
 
+def test_sighup_changes_policies_and_drops_no_session(tmp_path):
+    from pyspark.sql.connect import proto as pb
+    file = tmp_path / "trunnion.yaml"
+
+    def write(rules, forbidden):
+        file.write_text(json.dumps({"listen": "127.0.0.1:0", "layers": [
+            {"validate": {"settings": {"rules": [{"keys": [forbidden], "set": False, "get": True}]}}},
+            {"authorize": {"default": "allow", "rules": rules}}]}))
+
+    write([], "spark.nothing")
+    with Server("--config", file) as server, grpc.insecure_channel(server.address) as channel:
+        session = str(uuid.uuid4())
+        set_name = dict(session=session, set_key=("spark.app.name", "mine"))
+        assert config_call(channel, **set_name)[0] == OK
+        write([], "spark.app.*")
+        assert "except" not in server.reload()
+        code, message = config_call(channel, session=session, set_key=("spark.app.name", "other"))
+        assert code != OK and "may not be set" in message
+        assert config_call(channel, session=session) == (OK, "mine")
+        write([{"tables": "*"}], "spark.nothing")
+        said = server.reload()
+        assert "a rule says what it allows or denies" in said and "except" in said
+        assert config_call(channel, **set_name)[0] != OK, "what is wrong leaves things as they were"
+        file.write_text(json.dumps({"listen": "127.0.0.1:0", "layers": ["authorize"]}))
+        assert "these are other layers than those that run" in server.reload()
+        write([], "spark.nothing")
+        assert "except" not in server.reload()
+        assert config_call(channel, **set_name)[0] == OK
+
+
 # ---- JSON web tokens ----
 
 KEYS = {
