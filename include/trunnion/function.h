@@ -103,6 +103,47 @@ typedef struct trn_table_function {
   const void *data;
 } trn_table_function;
 
+typedef enum trn_distribution {
+  TRN_DISTRIBUTION_ANY = 0,
+  TRN_DISTRIBUTION_SINGLE, /**< all rows in one partition */
+  TRN_DISTRIBUTION_KEYS    /**< rows with equal keys in the same partition */
+} trn_distribution;
+
+/** What an operator needs of an input. The arrays live as long as the payload. */
+typedef struct trn_operator_requirement {
+  size_t struct_size;
+  trn_distribution distribution;
+  const uint32_t *keys; /**< places of columns */
+  size_t key_count;
+  const uint32_t *order;      /**< places of columns that each partition's rows are sorted by; none: any order */
+  const uint8_t *order_flags; /**< of each: bit 0 descending, bit 1 nulls first */
+  size_t order_count;
+} trn_operator_requirement;
+
+/** A relational operator, which an EXTENSION relation names: rows of its inputs in, rows out. One state per partition;
+ *  push and pull of one state do not overlap, may come on different threads, and may block. */
+typedef struct trn_operator {
+  size_t struct_size;
+  const char *name;
+  /** Gives the columns of the result: a struct. `payload`: the relation's. */
+  trn_status (*bind)(const struct trn_operator *op, const void *payload, size_t size,
+                     const struct ArrowSchema *const *inputs, size_t input_count, struct ArrowSchema *out,
+                     trn_function_error *error);
+  /** Optional: nothing is needed. `out` is zeroed. */
+  trn_status (*require)(const struct trn_operator *op, const void *payload, size_t size, size_t input,
+                        trn_operator_requirement *out, trn_function_error *error);
+  trn_status (*create)(const struct trn_operator *op, const void *payload, size_t size,
+                       const struct ArrowSchema *const *inputs, size_t input_count, uint32_t partition, void **state,
+                       trn_function_error *error);
+  /** Takes `rows` (a struct array; also on failure); release NULL: this input is over. The inputs come one after the
+   *  other, the first one first. */
+  trn_status (*push)(void *state, size_t input, struct ArrowArray *rows, trn_function_error *error);
+  /** Gives rows; release NULL: none until more is pushed, or after the end of the last input none at all. */
+  trn_status (*pull)(void *state, struct ArrowArray *out, trn_function_error *error);
+  void (*destroy)(void *state);
+  const void *data;
+} trn_operator;
+
 typedef struct trn_function_library {
   size_t struct_size;
   uint32_t abi; /**< TRN_FUNCTION_ABI */
@@ -116,6 +157,8 @@ typedef struct trn_function_library {
   size_t window_count;
   const trn_table_function *const *tables;
   size_t table_count;
+  const trn_operator *const *operators;
+  size_t operator_count;
 } trn_function_library;
 
 /** The library's only export: a constant. */

@@ -305,7 +305,7 @@ enum {
   TRN_OP_UNNEST = 45, /* u8 outer, u8 with_position, u32 n, n * u32 id; pops input, expression */
   TRN_OP_SAMPLE = 46, /* f64 lower, f64 upper, u8 with_replacement, i64 seed */
   TRN_OP_REPARTITION = 47, /* u32 partitions, u8 shuffle, u8 by_range, u32 n, n * sortflag; pops input, n keys */
-  TRN_OP_EXTENSION = 48, /* reserved */
+  TRN_OP_EXTENSION = 48, /* str name, str payload, u32 inputs, u32 n, n * u32 id; pops the inputs */
   TRN_OP_WRITE = 49, /* u32 id of the count, str format, str directory, u32 n, n * (str key, str value), u32 columns, columns
                         * str name, u32 m, m * u32 place of a partition column; pops input */
   TRN_OP_SCAN_TYPED = 50, /* as SCAN, exact types: u32 source index, str label, u32 n, n * (u32 column index in the

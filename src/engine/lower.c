@@ -377,6 +377,10 @@ static trn_status rel_op(lowering *l, const trn_rel *r) {
     return TRN_OK;
   case TRN_REL_WRITE: write_rel(l, r); return TRN_OK;
   case TRN_REL_OPAQUE: return opaque(l, r);
+  case TRN_REL_EXTENSION:
+    u8(l, TRN_OP_EXTENSION), text(l, r->u.extension.name), str(l, r->u.extension.payload, r->u.extension.size);
+    u32(l, r->input_count), u32(l, r->column_count), ids(l, r->columns, r->column_count);
+    return TRN_OK;
   default:
     return trn_error_set(l->error, TRN_UNIMPLEMENTED, NULL, "relation kind %d cannot be run by this engine", (int)r->kind);
   }
