@@ -112,6 +112,10 @@ static trn_status crypt_row(fn_call *call, const parts *p) {
   if (how == UNKNOWN) return raise_mode(call, p);
   if (!key) return raise_key(call, p->key.size);
   if (op == ENCRYPT) return encrypt(call, &aes, p, how);
+  if (how != GCM && p->aad.size && op == TRY_DECRYPT) {
+    fn__push_null(&call->out);
+    return TRN_OK;
+  }
   if (how != GCM && p->aad.size)
     return fn__raise(&call->report, "UNSUPPORTED_FEATURE.AES_MODE_AAD", "mode", how == ECB ? "ECB" : "CBC",
                      "functionName", "`aes_decrypt`", NULL);

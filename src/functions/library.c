@@ -21,7 +21,7 @@ static const fn_scalar *const TABLES[] = {
     fn__regex_table,       fn__nested_zip_table, fn__time_make_table,   fn__json_table,
     fn__json_read_table,   fn__encoding_table, fn__text_format_table, fn__number_format_table, fn__random_table,
     fn__crypt_table, fn__vector_table, fn__text_parts_table, fn__time_span_table, fn__csv_table,
-    fn__json_schema_table,
+    fn__json_schema_table, fn__chance_table,
 };
 
 static const trn_aggregate_function *const AGGREGATES[] = {

@@ -336,7 +336,7 @@ static trn_status count_min_sketch(fn_call *call) {
   fn_column child;
   double eps = fn__get_f64(&call->columns[1], 0), confidence = fn__get_f64(&call->columns[2], 0);
   double depth = ceil(-log(1 - confidence) / log(2)), width = ceil(2 / eps);
-  java_random random = java_random_of(fn__get_i32(&call->columns[3], 0));
+  java_random random = java_random_of((int32_t)(uint32_t)(uint64_t)fn__get_i64(&call->columns[3], 0));
   if (fn__column_child(list, 0, &child) != TRN_OK) return fn__mismatch(call);
   if (!(depth >= 1 && width >= 1 && depth * width <= SKETCH_CELLS_MAX)) return fn__raise_out_of_memory(&call->report);
   count_min s = {(int32_t)depth, (int32_t)width, NULL, NULL};
@@ -365,7 +365,7 @@ static trn_status count_min_sketch(fn_call *call) {
 static trn_status bind_count_min(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
   fn_type element;
   (void)schema;
-  if (!fn__args_are(call, "Lggi") || !fn__type_read(call->columns[0].type.schema->children[0], &element) ||
+  if (!fn__args_are(call, "Lggl") || !fn__type_read(call->columns[0].type.schema->children[0], &element) ||
       !(fn__is_integer((fn_kind)element.kind) || element.kind == FN_STRING || element.kind == FN_BINARY))
     return fn__mismatch(call);
   *out = fn__type(FN_BINARY);

@@ -401,12 +401,35 @@ static trn_status bind_mode(fn_call *call, fn_type *out, struct ArrowSchema *sch
   return schema && out->kind >= FN_LIST ? fn__schema_copy(schema, element, "", true) : TRN_OK;
 }
 
+/* ---- product(list of doubles) ---- */
+static trn_status product(fn_call *call) {
+  const fn_column *list = &call->columns[0];
+  fn_column child;
+  if (fn__column_child(list, 0, &child) != TRN_OK) return fn__mismatch(call);
+  for (int64_t row = 0; row < call->rows; row++) {
+    double value = 1;
+    if (list->offsets[row] == list->offsets[row + 1]) fn__set_null(&call->out, row);
+    for (int32_t i = list->offsets[row]; i < list->offsets[row + 1]; i++) value *= fn__get_f64(&child, i);
+    ((double *)call->out.data)[row] = value;
+  }
+  return TRN_OK;
+}
+
+static trn_status bind_product(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
+  (void)schema;
+  if (!fn__args_are(call, "L") || !fn__type_read(call->columns[0].type.schema->children[0], out) ||
+      out->kind != FN_FLOAT64)
+    return fn__mismatch(call);
+  return TRN_OK;
+}
+
 #define PERCENTILE(name, op)                                                                                           \
   { "trn." name, TRN_IMMUTABLE, FN_NULLABLE, op, bind_percentile, percentile }
 const fn_scalar fn__list_statistics_table[] = {
     {"trn.mode", TRN_IMMUTABLE, FN_NULLABLE, HASHED, bind_mode, list_mode},
     {"trn.mode_first", TRN_IMMUTABLE, FN_NULLABLE, LEAST, bind_mode, list_mode},
     {"trn.mode_last", TRN_IMMUTABLE, FN_NULLABLE, GREATEST, bind_mode, list_mode},
+    {"trn.product", TRN_IMMUTABLE, FN_NULLABLE, 0, bind_product, product},
     PERCENTILE("percentile", CONTINUOUS),
     PERCENTILE("percentile_desc", DESCENDING),
     PERCENTILE("percentile_disc", DISCRETE),

@@ -373,6 +373,39 @@ static trn_status build_vector(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, expr, out);
 }
 
+/* shuffle(list [, seed]), uuid(seed). */
+static trn_status build_shuffle(spark_builder *b, const trn_expr **out) {
+  const trn_expr *args[2] = {b->args[0], NULL};
+  const trn_type *type = b->args[0]->type;
+  if (type->id != TRN_TYPE_ARRAY) return spark__unexpected_input(b, 0, "\"ARRAY\"", type);
+  b->name = "shuffle($1)";
+  if (b->count == 1) {
+    trn_expr *any = trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "random", trn__type(TRN_TYPE_FLOAT64), false, NULL, 0);
+    if (!any) return trn__no_memory(b->error);
+    any->u.call.volatility = 2;
+    const trn_expr *scaled[2] = {any, spark__double_literal(b->t, 9007199254740992.0, trn__type(TRN_TYPE_FLOAT64))};
+    const trn_expr *number = spark__native(b->t, "*", trn__type(TRN_TYPE_FLOAT64), scaled, 2);
+    if (!number) return trn__no_memory(b->error);
+    args[1] = trn__expr_cast(b->t->arena, number, trn__type(TRN_TYPE_INT64), false);
+  } else {
+    trn_status status = seed_of(b, 1, &args[1]);
+    if (status) return status;
+  }
+  trn_expr *expr = args[1] ? spark__kernel(b->t, "trn.shuffle", type, args, 2) : NULL;
+  if (expr) expr->nullable = b->args[0]->nullable;
+  return spark__gives(b, expr, out);
+}
+
+static trn_status build_uuid(spark_builder *b, const trn_expr **out) {
+  const trn_type *text = trn__type(TRN_TYPE_STRING);
+  const trn_expr *args[2];
+  b->name = "uuid()";
+  if (!b->count) return spark__gives(b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "uuid", text, false, NULL, 0), out);
+  trn_status status = seed_of(b, 0, &args[0]);
+  if (!status) status = row_number(b, &args[1]);
+  return status ? status : spark__gives(b, spark__kernel(b->t, "trn.random_uuid", text, args, 2), out);
+}
+
 #define CHANCE (SPARK_VOLATILE | SPARK_NEVER_NULL)
 static const spark_function rows[] = {
     {"format_string", "a|a+", NULL, NULL, build_format_string, NULL, 0, 0},
@@ -387,6 +420,8 @@ static const spark_function rows[] = {
     {"rand", "|a", NULL, NULL, build_rand, NULL, CHANCE, 0},
     {"random", "|a", NULL, NULL, build_rand, "=rand", CHANCE, 0},
     {"randn", "|a", NULL, NULL, build_randn, NULL, CHANCE, 0},
+    {"shuffle", "a|a", NULL, NULL, build_shuffle, NULL, SPARK_VOLATILE, 0},
+    {"uuid", "|a", NULL, NULL, build_uuid, NULL, CHANCE, 0},
     {"uniform", "aa|a", NULL, NULL, build_uniform, NULL, SPARK_VOLATILE, 0},
     {"randstr", "a|a", NULL, NULL, build_randstr, NULL, SPARK_VOLATILE, 0},
     {"vector_inner_product", "aa", NULL, "2", build_vector, NULL, 0, 0},

@@ -270,15 +270,16 @@ static trn_status build_listagg(spark_builder *b, const trn_expr **out) {
   if (!delimiter) return trn__no_memory(b->error);
   if (!binary && !call->order_count && !call->is_distinct)
     return spark__gives(b, spark__aggregate(b, "@string_agg", type, true, args, 2), out);
-  size_t keys = call->is_distinct ? (call->order_count ? 1 : 0) : call->order_count;
+  size_t keys = call->is_distinct ? 1 : call->order_count; /* any order will do for DISTINCT alone: this one */
   const trn_expr **fields = TRN_NEW_N(b->t->arena, const trn_expr *, keys + 1);
   char *orders = TRN_NEW_N(b->t->arena, char, 2 * keys + 1);
   if (!fields || !orders) return trn__no_memory(b->error);
   fields[0] = b->args[0];
   for (size_t i = 0; i < keys; i++) {
-    fields[i + 1] = call->order[i].expr;
-    orders[2 * i] = call->order_flags[i].descending ? 'd' : 'a';
-    orders[2 * i + 1] = call->order_flags[i].nulls_first ? 'f' : 'l';
+    bool given = i < call->order_count;
+    fields[i + 1] = given ? call->order[i].expr : b->args[0];
+    orders[2 * i] = given && call->order_flags[i].descending ? 'd' : 'a';
+    orders[2 * i + 1] = !given || call->order_flags[i].nulls_first ? 'f' : 'l';
   }
   args[0] = row_of(b, fields, keys + 1);
   args[2] = trn__expr_string(b->t->arena, orders, 2 * keys);
@@ -331,7 +332,7 @@ static trn_status build_count_min(spark_builder *b, const trn_expr **out) {
     return spark__unexpected_input(b, 0, "(\"INTEGRAL\" or \"STRING\" or \"BINARY\")", type);
   trn_status status = TRN_OK;
   for (size_t i = 1; i < 4 && !status; i++)
-    status = constant(b, i, i == 1 ? "`eps`" : i == 2 ? "`confidence`" : "`seed`", trn__type(i == 3 ? TRN_TYPE_INT32 : TRN_TYPE_FLOAT64), &args[i]);
+    status = constant(b, i, i == 1 ? "`eps`" : i == 2 ? "`confidence`" : "`seed`", trn__type(i == 3 ? TRN_TYPE_INT64 : TRN_TYPE_FLOAT64), &args[i]);
   if (status) return status;
   for (size_t i = 1; i < 4; i++)
     if (args[i]->u.literal.is_null) return spark__not_supported(b, "a parameter that is null");
@@ -345,6 +346,13 @@ static trn_status build_vectors(spark_builder *b, const trn_expr **out) {
     return spark__unexpected_input(b, 0, "\"ARRAY<FLOAT>\"", type);
   type = trn__type_array(b->t->arena, type->fields[0].type, false);
   return spark__gives(b, listed(b, b->function->run, type, true, b->args, 1), out);
+}
+
+/* product(x), of the DataFrame API alone. */
+static trn_status build_product(spark_builder *b, const trn_expr **out) {
+  trn_status status = spark__coerce(b, 0, trn__type(TRN_TYPE_FLOAT64));
+  return status ? status
+                : spark__gives(b, listed(b, "trn.product", trn__type(TRN_TYPE_FLOAT64), true, b->args, 1), out);
 }
 
 #define AGGREGATE SPARK_FUNCTION_AGGREGATE
@@ -366,6 +374,7 @@ static const spark_function rows[] = {
     {"bitmap_construct_agg", "l", "b", "trn.bitmap_construct_agg", NULL, NULL, SPARK_NEVER_NULL, AGGREGATE},
     {"bitmap_or_agg", "b", "b", "trn.bitmap_or_agg", NULL, NULL, SPARK_NEVER_NULL, AGGREGATE},
     {"bitmap_and_agg", "b", "b", "trn.bitmap_and_agg", NULL, NULL, SPARK_NEVER_NULL, AGGREGATE},
+    {"product", "n", NULL, NULL, build_product, NULL, SPARK_NO_NAMES, AGGREGATE},
     {"vector_sum", "a", NULL, "trn.vector_sum", build_vectors, NULL, 0, AGGREGATE},
     {"vector_avg", "a", NULL, "trn.vector_avg", build_vectors, NULL, 0, AGGREGATE},
 };

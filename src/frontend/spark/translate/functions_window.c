@@ -58,7 +58,11 @@ static trn_status build_offset(spark_builder *b, const trn_expr **out) {
 static trn_status build_nth_value(spark_builder *b, const trn_expr **out) {
   trn_status status = spark__coerce(b, 1, trn__type(TRN_TYPE_INT64));
   if (status) return status;
-  if (b->count == 3) return spark__not_supported(b, "ignoreNulls as an argument");
+  if (b->count == 3) {
+    bool flag = spark__is_literal(b->args[2]) && b->args[2]->type->id == TRN_TYPE_BOOL;
+    if (!flag || b->args[2]->u.literal.value.boolean) return spark__not_supported(b, "ignoreNulls as an argument");
+    b->name = "nth_value($1, $2)";
+  }
   return window_call(b, b->args[0]->type, true, b->args, 2, out);
 }
 
