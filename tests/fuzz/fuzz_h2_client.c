@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (int j = 0; !atomic_load(&dones[i]); j++) {
       struct pollfd again = {.fd = listener, .events = POLLIN};
       if (poll(&again, 1, 1) > 0 && (others = accept(listener, NULL, NULL)) >= 0) close(others);
-      if (j == 10000) abort(); /* a call never ended */
+      if (j == 60000) abort(); /* a call never ended */
     }
     if (atomic_load(&dones[i]) != 1) abort();
     trn_client_call_unref(calls[i]);
