@@ -2,6 +2,7 @@
 #ifndef TRN_TESTS_ENGINE_SEAM_FUNCTIONS_H
 #define TRN_TESTS_ENGINE_SEAM_FUNCTIONS_H
 #include <trunnion/function.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,10 +156,15 @@ static const trn_aggregate_function sum = {
     .struct_size = sizeof sum, .name = "t.sum", .bind = sum_bind, .state_types = sum_state_types, .create = sum_create,
     .update = sum_update, .merge = sum_merge, .evaluate = sum_evaluate, .emit_state = sum_emit_state,
     .memory = sum_memory, .destroy = sum_destroy};
+#include "seam_kinds.h"
+
 static const trn_scalar_function *const scalars[] = {&plus_one};
 static const trn_aggregate_function *const aggregates[] = {&sum};
 static const trn_function_library library = {.struct_size = sizeof library, .abi = TRN_FUNCTION_ABI, .name = "t",
                                              .version = "1", .scalars = scalars, .scalar_count = 1,
-                                             .aggregates = aggregates, .aggregate_count = 1};
+                                             .aggregates = aggregates, .aggregate_count = 1,
+                                             .windows = windows, .window_count = 2,
+                                             .tables = table_functions, .table_count = 1,
+                                             .operators = operators, .operator_count = 1};
 
 #endif
