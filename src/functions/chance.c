@@ -71,18 +71,16 @@ static trn_status shuffle(fn_call *call) {
   for (int64_t row = 0; row < call->rows; row++)
     if (!fn__row_is_null(&call->out, row))
       total += list->offsets[row * list->step + 1] - list->offsets[row * list->step];
-  int64_t *picks = malloc(((size_t)total + 1) * sizeof *picks);
+  int64_t *picks = calloc((size_t)total + 1, sizeof *picks);
   bool good = picks != NULL;
   for (int64_t row = 0; row < call->rows && good; row++) {
     int32_t first = list->offsets[row * list->step], end = list->offsets[row * list->step + 1];
     if (fn__row_is_null(&call->out, row)) end = first;
     int64_t *own = picks + made;
-    for (int32_t i = first; i < end; i++) own[i - first] = i;
-    for (int32_t i = end - first - 1; i > 0; i--) {
+    for (int32_t i = 0; i < end - first; i++) { /* from the inside out, as RandomIndicesGenerator */
       int32_t other = twister_below(&t, i + 1);
-      int64_t pick = own[other];
-      own[other] = own[i];
-      own[i] = pick;
+      own[i] = own[other];
+      own[other] = first + i;
     }
     made += end - first;
     fn__push_list(&call->out, made);

@@ -153,7 +153,8 @@ sql_relation *sql__one_row(sql_parser *p) {
 
 void sql__row_values(sql_parser *p, sql_expr *row, sql_list *values) {
   if (row->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_FUNCTION ||
-      strcmp(row->unresolved_function->function_name, "struct") != 0) {
+      (strcmp(row->unresolved_function->function_name, "struct") != 0 &&
+       strcmp(row->unresolved_function->function_name, "row_struct") != 0)) {
     sql__push(p, values, row);
     return;
   }

@@ -358,7 +358,7 @@ static void close_paren(sql_parser *p, machine *m) {
   operand.stop = p->at;
   if (paren->row.count > 0) {
     sql_list row = take_element(p, m)->row;
-    operand.expr = sql__function(p, "struct", &row, operand.start, operand.stop);
+    operand.expr = sql__function(p, "row_struct", &row, operand.start, operand.stop);
   } else {
     p->operand_count--;
   }

@@ -48,6 +48,13 @@ static trn_status build_struct(spark_builder *b, const trn_expr **out) {
                                     : trn__arena_printf(b->t->arena, "col%zu", i + 1);
     if (!names[i]) return trn__no_memory(b->error);
   }
+  if (b->function->run) { /* (a, b) */
+    trn_strbuf text = {0};
+    for (size_t i = 0; i < b->count; i++)
+      trn__strbuf_printf(&text, "%s%s, %s", i ? ", " : "named_struct(", names[i], b->call->args[i].name);
+    trn__strbuf_putc(&text, ')');
+    if (!(b->text = spark__finish_text(b->t, &text))) return trn__no_memory(b->error);
+  }
   return struct_of(b, names, b->args, b->count, out);
 }
 
@@ -205,6 +212,7 @@ static trn_status build_array_contains(spark_builder *b, const trn_expr **out) {
 static const spark_function rows[] = {
     {"array", "|a+", NULL, NULL, build_array, NULL, 0, 0},
     {"struct", "|a+", NULL, NULL, build_struct, NULL, 0, 0},
+    {"row_struct", "|a+", NULL, "row", build_struct, NULL, SPARK_NO_NAMES, 0},
     {"named_struct", "|a+", NULL, NULL, build_named_struct, NULL, 0, 0},
     {"map", "|a+", NULL, NULL, build_map, NULL, 0, 0},
     {"map_from_arrays", "aa", NULL, NULL, build_map_from_arrays, NULL, 0, 0},

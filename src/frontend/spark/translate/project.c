@@ -318,6 +318,15 @@ trn_status spark__one_row(spark_translator *t, spark_relation *out, trn_error **
   return spark__scope_of(t, rel, NULL, NULL, out, error);
 }
 
+/* Whether windows are inside only of functions of a seed, which take the number of the row. */
+static bool has_window(const trn_expr *expr, unsigned depth) {
+  if (expr->kind == TRN_EXPR_WINDOW || depth > TRN_PLAN_DEPTH_MAX) return true;
+  if (expr->kind == TRN_EXPR_CALL && strncmp(expr->u.call.name, "trn.rand", 8) == 0) return false;
+  for (uint32_t i = 0; i < expr->arg_count; i++)
+    if (has_window(expr->args[i], depth + 1)) return true;
+  return false;
+}
+
 trn_status spark__filter_by(spark_translator *t, spark_relation *relation, const Spark__Connect__Expression *condition,
                             trn_error **error) {
   spark_context context;
@@ -329,7 +338,7 @@ trn_status spark__filter_by(spark_translator *t, spark_relation *relation, const
   trn_status status = spark__expression(t, condition, &value, error);
   spark__context_end(t, &context);
   if (status != TRN_OK) return status;
-  bool misplaced = value.has_aggregate || value.is_generator || spark__expr_contains(value.expr, TRN_EXPR_WINDOW);
+  bool misplaced = value.has_aggregate || value.is_generator || has_window(value.expr, 0);
   if (misplaced) {
     const char *text = spark__sql_text(t, value.name);
     if (!text) return trn__no_memory(error);
@@ -339,6 +348,8 @@ trn_status spark__filter_by(spark_translator *t, spark_relation *relation, const
   status =
       spark__boolean(t, &value, "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", spark__position(t, condition), &expr, error);
   if (status == TRN_OK && context.found_below) status = spark__require_columns(t, rel, &expr, 1, &rel, error);
+  if (status == TRN_OK && spark__expr_contains(expr, TRN_EXPR_WINDOW))
+    status = spark__lift_windows(t, &rel, &expr, 1, error);
   if (status != TRN_OK) return status;
   relation->rel = trn__rel_filter(t->arena, rel, expr);
   return relation->rel ? TRN_OK : trn__no_memory(error);
