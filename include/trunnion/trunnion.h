@@ -4,7 +4,9 @@
  *  - Threads: none until something is created. A Spark frontend starts worker threads on demand (32 MiB stacks, reserved,
  *    not touched), and so does a stream that cuts a backend's arrays into IPC pieces (one thread); the bundled server
  *    (libtrunnion_server) starts one per event loop; the embedded backend's engine runs a thread pool of its own.
- *  - File descriptors: those of the bundled server and those that the engine opens to read data and spill.
+ *  - File descriptors: those of the bundled server, of a warehouse and of layers that keep files (logs, a cache), and those
+ *    that the engine opens to read data and spill.
+ *  - Files are read when a function is given their path: plugins, users, tokens, keys. A plugin is loaded into the process.
  *  - Signals: no handler is installed, none is raised; sockets are written with MSG_NOSIGNAL or the like.
  *  - Environment: not read, not written. Output: nothing is printed. The process is never exited or aborted by the C
  *    library; the engine, being Rust, aborts when the system is out of memory.
@@ -14,17 +16,26 @@
 #ifndef TRUNNION_TRUNNION_H
 #define TRUNNION_TRUNNION_H
 #include <trunnion/arrow.h>
+#include <trunnion/auth.h>
 #include <trunnion/backend.h>
+#include <trunnion/build.h>
 #include <trunnion/call.h>
+#include <trunnion/catalog.h>
+#include <trunnion/config.h>
+#include <trunnion/decoder.h>
 #include <trunnion/client.h>
 #include <trunnion/error.h>
 #include <trunnion/export.h>
 #include <trunnion/frontend.h>
 #include <trunnion/function.h>
+#include <trunnion/layer.h>
 #include <trunnion/operation.h>
 #include <trunnion/plan.h>
+#include <trunnion/plugin.h>
+#include <trunnion/registry.h>
 #include <trunnion/session.h>
 #include <trunnion/stream.h>
+#include <trunnion/translator.h>
 
 #ifdef __cplusplus
 extern "C" {
