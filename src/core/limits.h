@@ -75,6 +75,7 @@
 #define TRN_POLICY_TEXT_DEPTH_MAX 1200u       /* nesting inside one, in steps of its parser: about 150 parentheses */
 #define TRN_DECISION_WAIT_MS (30u * 1000)     /* for an embedder's answer about a policy */
 #define TRN_LIVE_PASSES_MAX 100u              /* over a plan, to find which columns are needed; then all are */
+#define TRN_POLICY_NAME_MAX 4096u             /* longest name or path that a rule is compared with */
 #define TRN_POLICY_FILES_MAX 100000u          /* files looked at to compare a directory with rules, or for its version */
 #define TRN_POLICY_FOLDERS_DEPTH_MAX 64u      /* nesting of directories, likewise */
 #define TRN_KNOWN_PARTITIONS_MAX 1000u       /* of an external table; with more, all directories below it are read */

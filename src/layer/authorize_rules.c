@@ -154,46 +154,55 @@ trn_status authorize__read(const trn_config *config, authorize_rules *out, trn_e
 
 /* ---- matching ---- */
 
+/* The pattern over the first `size` bytes of a text. What is compared is short: on the stack, else it matches nothing that
+ * allows and everything that denies. */
+static bool glob_part(const char *pattern, const char *text, size_t size, bool ignore_case, bool otherwise) {
+  char part[TRN_POLICY_NAME_MAX + 1];
+  if (size > TRN_POLICY_NAME_MAX) return otherwise;
+  memcpy(part, text, size);
+  part[size] = 0;
+  return trn_pattern_matches(pattern, part, ignore_case);
+}
+
 /* A pattern with fewer parts than the name is about the last ones. */
-static bool name_matches(const char *pattern, const authorize_name *name) {
+static bool name_matches(const char *pattern, const authorize_name *name, bool otherwise) {
   const char *parts[3];
-  size_t count = 0, wanted = 1;
+  size_t count = 0, wanted = 1, size = 0;
+  char text[TRN_POLICY_NAME_MAX + 1];
   if (name->catalog) parts[count++] = name->catalog;
   if (name->database && *name->database) parts[count++] = name->database;
   if (name->table) parts[count++] = name->table;
   for (const char *c = pattern; *c; c++) wanted += *c == '.';
   if (strcmp(pattern, "*") == 0) return true;
   if (wanted > count) return false;
-  trn_strbuf text = {0};
-  for (size_t i = count - wanted; i < count; i++) trn__strbuf_printf(&text, "%s%s", text.size ? "." : "", parts[i]);
-  bool matches = text.failed || trn_pattern_matches(pattern, text.data, true);
-  trn__strbuf_finish(&text);
-  return matches;
+  for (size_t i = count - wanted; i < count; i++) {
+    size_t length = strlen(parts[i]);
+    if (size + length + 1 > TRN_POLICY_NAME_MAX) return otherwise;
+    if (size) text[size++] = '.';
+    memcpy(text + size, parts[i], length);
+    size += length;
+  }
+  text[size] = 0;
+  return trn_pattern_matches(pattern, text, true);
 }
 
-static bool names_match(const trn_texts *patterns, const authorize_name *name) {
+static bool names_match(const trn_texts *patterns, const authorize_name *name, bool otherwise) {
   for (size_t i = 0; i < patterns->count; i++)
-    if (name_matches(patterns->items[i], name)) return true;
+    if (name_matches(patterns->items[i], name, otherwise)) return true;
   return false;
 }
 
 /* A pattern is about the path, and about everything below it. */
-static bool covers(const char *pattern, const char *path) {
+static bool covers(const char *pattern, const char *path, bool otherwise) {
   if (trn_pattern_matches(pattern, path, false)) return true;
-  trn_strbuf above = {0};
-  trn__strbuf_puts(&above, path);
-  bool matches = false;
-  for (char *slash; !above.failed && !matches && (slash = strrchr(above.data, '/')) && slash > above.data;) {
-    *slash = 0;
-    matches = trn_pattern_matches(pattern, above.data, false);
-  }
-  trn__strbuf_finish(&above);
-  return matches;
+  for (size_t at = strlen(path); at-- > 1;)
+    if (path[at] == '/' && glob_part(pattern, path, at, false, otherwise)) return true;
+  return false;
 }
 
-static bool paths_cover(const trn_texts *patterns, const char *path) {
+static bool paths_cover(const trn_texts *patterns, const char *path, bool otherwise) {
   for (size_t i = 0; i < patterns->count; i++)
-    if (covers(patterns->items[i], path)) return true;
+    if (covers(patterns->items[i], path, otherwise)) return true;
   return false;
 }
 
@@ -202,7 +211,7 @@ static bool holds(const trn_texts *patterns, const char *path, unsigned depth, s
   struct stat info;
   if (!*left || depth > TRN_POLICY_FOLDERS_DEPTH_MAX) return true; /* too much to look at: then yes */
   --*left;
-  if (depth && paths_cover(patterns, path)) return true;
+  if (depth && paths_cover(patterns, path, true)) return true;
   if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return false;
   DIR *folder = opendir(path);
   bool found = false;
@@ -211,7 +220,7 @@ static bool holds(const trn_texts *patterns, const char *path, unsigned depth, s
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
     trn__strbuf_printf(&below, "%s/%s", strcmp(path, "/") == 0 ? "" : path, entry->d_name);
     char *real = below.failed ? NULL : realpath(below.data, NULL); /* a link leads elsewhere */
-    found = below.failed || (real && paths_cover(patterns, real)) || holds(patterns, below.data, depth + 1, left);
+    found = below.failed || (real && paths_cover(patterns, real, true)) || holds(patterns, below.data, depth + 1, left);
     free(real);
     trn__strbuf_finish(&below);
   }
@@ -233,20 +242,20 @@ static bool is_above(const trn_texts *patterns, const char *path) {
 
 static bool path_is_denied(const trn_texts *patterns, const char *path) {
   size_t left = TRN_POLICY_FILES_MAX;
-  if (paths_cover(patterns, path) || is_above(patterns, path)) return true;
+  if (paths_cover(patterns, path, true) || is_above(patterns, path)) return true;
   return !strstr(path, "://") && holds(patterns, path, 0, &left);
 }
 
 static bool rule_matches(const authorize_rule *rule, trn_access_kind kind, const authorize_name *name,
                          const char *text, bool denies) {
   switch (kind) {
-  case TRN_ACCESS_TABLE: return names_match(&rule->tables, name);
-  case TRN_ACCESS_VIEW: return names_match(&rule->views, name);
-  case TRN_ACCESS_DATABASE: return names_match(&rule->databases, name);
+  case TRN_ACCESS_TABLE: return names_match(&rule->tables, name, denies);
+  case TRN_ACCESS_VIEW: return names_match(&rule->views, name, denies);
+  case TRN_ACCESS_DATABASE: return names_match(&rule->databases, name, denies);
   case TRN_ACCESS_FUNCTION: return trn__texts_match(&rule->functions, text, true);
   case TRN_ACCESS_PATH:
     if (!rule->paths.count) return false;
-    return denies ? path_is_denied(&rule->paths, text) : paths_cover(&rule->paths, text);
+    return denies ? path_is_denied(&rule->paths, text) : paths_cover(&rule->paths, text, false);
   default: return false;
   }
 }
@@ -269,7 +278,7 @@ bool authorize__is_about(const authorize_rule *rule, const trn_session *session,
   if (!trn__who_matches(&rule->who, session)) return false;
   if (info->table) {
     authorize_name name = {info->catalog, info->database, info->table};
-    if (names_match(&rule->tables, &name)) return true;
+    if (names_match(&rule->tables, &name, true)) return true;
   }
   for (size_t i = 0; i < info->path_count && rule->paths.count; i++) {
     char *path = trn__path_normal(info->paths[i], true);

@@ -58,6 +58,7 @@ struct ticket {
   int64_t since_ns;
   atomic_uint_least64_t bytes;
   bool has_slot; /* guarded by limit->mu */
+  trn_deferred *starting; /* of who gave it a slot, until it was told */
   wait_timer *timer; /* while it waits; guarded by limit->mu */
 };
 
@@ -185,8 +186,7 @@ static void emit(const ticket *t, const char *action, const char *detail, trn_st
 
 static void give_back(ticket *t) {
   limit *l = t->limit;
-  trn_vec granted = {0};
-  ticket *taken = NULL;
+  ticket *taken = NULL; /* nothing is allocated here: a slot that cannot be handed on would be lost */
   pthread_mutex_lock(&l->mu);
   if (t->has_slot) {
     t->has_slot = false;
@@ -196,23 +196,21 @@ static void give_back(ticket *t) {
   }
   /* One slot may let several go: of another pool or user that could not before. */
   for (ticket *next; (next = next_waiting(l));) {
-    if (!trn__vec_push(&granted, next->deferred)) break; /* it waits for the next slot */
-    (void)leave_queue(l, next);
+    next->starting = leave_queue(l, next);
     take_slot(l, next);
     next->next = taken; /* the queue's reference is ours now */
     taken = next;
   }
   pthread_mutex_unlock(&l->mu);
-  for (size_t i = 0; i < granted.count; i++) {
-    trn_deferred_start(granted.items[i]);
-    trn_deferred_unref(granted.items[i]);
-  }
   while (taken) {
     ticket *next = taken->next;
+    trn_deferred *handle = taken->starting;
+    taken->starting = NULL;
+    trn_deferred_start(handle);
+    trn_deferred_unref(handle);
     ticket_unref(taken);
     taken = next;
   }
-  trn__vec_finish(&granted);
 }
 
 /* ---- running ---- */

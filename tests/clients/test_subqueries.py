@@ -58,6 +58,29 @@ select a from t where a = (select k from n where n.k = t.a)
 select a from t where b = (select max(b) from t t2 where t2.c = t.c)
 select distinct c from t where exists (select distinct k from s where k = t.a order by k limit 1)
 with w as (select k, count(*) n from s group by k) select a from t where (select n from w where w.k = t.a) > 1
+select a, (select k from n where n.k < t.a order by k desc limit 1) from t
+select a from t where exists (select k from s where s.k = t.a order by v limit 1 offset 1)
+select a, (select sum(x) from (select v x from s where s.k = t.a union all select k from n where n.k > t.a)) from t
+select a, (select count(*) from (select k from s where s.k >= t.a intersect select k from n)) from t
+select a, (select count(*) from s where s.k < t.a) from t
+select a, (select max(v) from s where s.k <= t.a and s.v > t.b) from t
+select a, b from t where b > (select sum(v) / 20 from s where s.k <> t.a)
+select a, (select t.a + 1) from t
+select a from t where a in (select n.k + t.a - t.a from n)
+select a from t where exists (select sum(v) from s where s.k = t.a having sum(v) > 150)
+select a from t where b in (select max(b) over (partition by c) from t t2 where t2.a = t.a)
+select a, (select count(distinct v) from s where s.k = t.a or s.v > 300) from t
+select t.a, s.v from t left join s on t.a = s.k and s.v in (select max(v) from s)
+select t.a, s.v from t left join s on t.a = s.k and exists (select 1 from n where n.k = t.a)
+select t.a from t left anti join s on t.a = s.k and s.v in (select max(v) from s)
+select t.a from t left semi join s on t.a = s.k and t.a in (select k from n)
+select a, b from t where (select max(v) from s where s.k = t.a) between 50 and 150
+select t.a, l.k from t, lateral (select k from n where n.k <= t.a order by k desc limit 1) l
+select t.a, l.x from t, lateral (select k x from n where n.k = t.a union all select v from s where s.k = t.a) l
+select t.a, l.m from t left join lateral (select max(v) m from s where s.k = t.a group by s.k) l on l.m > 100
+select t.a, l.k from t left join lateral (select k from n where n.k > t.a) l on l.k > 2
+select t.a, l.r from t, lateral (select k, row_number() over (order by k) r from n where n.k <= t.a) l where l.r = 2
+select t.a, u.z from t, lateral (select t.a + 1 y) l, lateral (select l.y * 2 z from n where n.k = l.y) u
 """.strip().splitlines()
 
 
