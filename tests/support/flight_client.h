@@ -58,6 +58,7 @@ static inline trn_status flight_call(flight_client *client, const char *method, 
                                       .identity = client->identity};
   trn_status status = trn__inproc_invoke(client->inproc, &request, messages, count, reply);
   if (status) {
+    trn__inproc_reply_finish(reply);
     memset(reply, 0, sizeof *reply);
     return reply->status = status;
   }
