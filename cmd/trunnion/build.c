@@ -41,18 +41,37 @@ static trn_status make_backend(building *b, const trn_config *root, trn_error **
   return trn_registry_make_backend(b->registry, b->backend_name, config, &b->backend, error);
 }
 
-static trn_status add_warehouse(building *b, const trn_config *root, trn_error **error) {
-  const char *directory = setting(root, "warehouse");
-  trn_catalog *catalog = NULL;
-  if (!directory) return TRN_OK;
-  const trn_warehouse_options options = {.struct_size = sizeof options, .directory = directory};
-  trn_status status = trn_warehouse_open(&options, &catalog, error);
-  if (status) return status;
-  status = trn_backend_add_catalog(b->backend, catalog);
+static trn_status add_catalog(building *b, trn_catalog *catalog, trn_error **error) {
+  trn_status status = trn_backend_add_catalog(b->backend, catalog);
   if (status)
-    trn_error_set(error, status, NULL, "warehouse: the backend '%s' takes no catalog: %s", b->backend_name,
-                  trn_status_name(status));
+    trn_error_set(error, status, NULL, "the backend '%s' takes no catalog '%s': %s", b->backend_name,
+                  trn_catalog_name(catalog), trn_status_name(status));
   trn_catalog_unref(catalog);
+  return status;
+}
+
+/* `warehouse` is the default one; `catalogs` has others: each name a map of one kind to its options. */
+static trn_status add_catalogs(building *b, const trn_config *root, trn_error **error) {
+  const char *directory = setting(root, "warehouse");
+  const trn_config *catalogs = trn_config_get(root, "catalogs");
+  trn_status status = TRN_OK;
+  trn_catalog *catalog = NULL;
+  if (directory) {
+    const trn_warehouse_options options = {.struct_size = sizeof options, .directory = directory};
+    status = trn_warehouse_open(&options, &catalog, error);
+    if (!status) status = add_catalog(b, catalog, error);
+  }
+  for (size_t i = 0; !status && i < trn_config_count(catalogs); i++) {
+    const char *name = trn_config_key_at(catalogs, i);
+    const trn_config *item = trn_config_at(catalogs, i);
+    if (!name || trn_config_get_kind(item) != TRN_CONFIG_MAP || trn_config_count(item) != 1)
+      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                           "%s: catalogs: a map of names is wanted, each with a map of one kind to its options",
+                           trn_config_origin(catalogs));
+    status = trn_registry_make_catalog(b->registry, trn_config_key_at(item, 0), trn_config_at(item, 0), name, &catalog,
+                                       error);
+    if (!status) status = add_catalog(b, catalog, error);
+  }
   return status;
 }
 
@@ -162,7 +181,7 @@ trn_status build(const trn_config *root, building *b, trn_error **error) {
   if (!status) status = load_plugins(b->registry, trn_config_get(root, "plugins"), error);
   if (!status) status = authenticate(b, root, error);
   if (!status) status = make_backend(b, root, error);
-  if (!status) status = add_warehouse(b, root, error);
+  if (!status) status = add_catalogs(b, root, error);
   if (!status) status = wrap(b, trn_config_get(root, "layers"), error);
   if (!status) status = mount(b, root, error);
   return status;

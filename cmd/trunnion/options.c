@@ -54,6 +54,9 @@ const option_row program_options[] = {
      OPTION_TEXT},
     {"backend.embedded.spill_dir", "spill-dir", "DIR", "the system's temporary directory", "where queries spill", OPTION_TEXT},
     {"warehouse", "warehouse", "DIR", "in memory", "where tables are kept, of all protocols", OPTION_TEXT},
+    {"catalogs", NULL, "MAP", "none",
+     "more catalogs by name, each a map of a kind to its options, e.g. {lake: {warehouse: {directory: DIR}}}; without a "
+     "warehouse the first is the default one", OPTION_MAP},
     {"layers", NULL, "LIST", "none",
      "policies around the backend, outermost first; each a name, or a map of one name to its options", OPTION_MAP},
     {"plugins", "plugin", "FILE", "none",

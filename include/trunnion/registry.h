@@ -20,6 +20,10 @@ typedef trn_status (*trn_backend_factory)(void *user, const trn_registry *regist
 typedef trn_status (*trn_layer_factory)(void *user, const trn_registry *registry, const trn_config *config,
                                         trn_backend *inner, trn_backend **out, trn_error **error);
 
+/** A catalog that is to be called `name`. */
+typedef trn_status (*trn_catalog_factory)(void *user, const trn_registry *registry, const trn_config *config,
+                                          const char *name, trn_catalog **out, trn_error **error);
+
 /** A registry with the built-in things. Not thread safe until it is no longer changed; then only read. */
 TRN_API trn_status trn_registry_create(trn_registry **out);
 /** Outlives everything that was made from it; plugins (plugin.h) are unloaded here. NULL is accepted. */
@@ -32,11 +36,14 @@ TRN_API trn_status trn_registry_add_backend(trn_registry *registry, const char *
                                             void *user, trn_error **error);
 TRN_API trn_status trn_registry_add_layer(trn_registry *registry, const char *name, trn_layer_factory factory, void *user,
                                           trn_error **error);
+TRN_API trn_status trn_registry_add_catalog(trn_registry *registry, const char *kind, trn_catalog_factory factory,
+                                            void *user, trn_error **error);
 
 /** Names in the order of adding, built-in ones first; NULL: no more. Borrowed from the registry. */
 TRN_API const char *trn_registry_frontend_at(const trn_registry *registry, size_t index);
 TRN_API const char *trn_registry_backend_at(const trn_registry *registry, size_t index);
 TRN_API const char *trn_registry_layer_at(const trn_registry *registry, size_t index);
+TRN_API const char *trn_registry_catalog_at(const trn_registry *registry, size_t index);
 /** Runs `destroy(object)` when the registry is destroyed (last first): how what was added ties its `user` to it. On
  *  failure it did not take the object. */
 TRN_API trn_status trn_registry_own(trn_registry *registry, void (*destroy)(void *object), void *object);
@@ -53,6 +60,9 @@ TRN_API trn_status trn_registry_make_backend(const trn_registry *registry, const
                                              trn_backend **out, trn_error **error);
 TRN_API trn_status trn_registry_make_layer(const trn_registry *registry, const char *name, const trn_config *config,
                                            trn_backend *inner, trn_backend **out, trn_error **error);
+
+TRN_API trn_status trn_registry_make_catalog(const trn_registry *registry, const char *kind, const trn_config *config,
+                                             const char *name, trn_catalog **out, trn_error **error);
 
 #ifdef __cplusplus
 }

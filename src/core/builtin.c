@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/registry.h"
+#include <trunnion/catalog.h>
 
 /* ---- frontends ---- */
 
@@ -66,6 +67,20 @@ static trn_status embedded_backend(void *user, const trn_registry *registry, con
   return status ? status : trn_embedded_backend_create(&options, out, error);
 }
 
+/* ---- catalogs ---- */
+
+static trn_status warehouse_catalog(void *user, const trn_registry *registry, const trn_config *config, const char *name,
+                                    trn_catalog **out, trn_error **error) {
+  static const char *const keys[] = {"directory", "lock", "grace", NULL};
+  trn_warehouse_options options = {.struct_size = sizeof options, .name = name};
+  (void)user, (void)registry;
+  trn_status status = trn_config_check_keys(config, keys, error);
+  if (!status) status = trn_config_text(config, "directory", &options.directory, error);
+  if (!status) status = trn_config_duration(config, "lock", &options.lock_ms, error);
+  if (!status) status = trn_config_duration(config, "grace", &options.grace_ms, error);
+  return status ? status : trn_warehouse_open(&options, out, error);
+}
+
 /* ---- decoders: the session's backend knows how ---- */
 
 static trn_status backend_decode(void *self, trn_session *session, const trn_plan_input *input, trn_plan **out,
@@ -82,6 +97,7 @@ trn_status trn__registry_add_builtin(trn_registry *registry) {
   trn_status status = trn_registry_add_frontend(registry, "spark", spark_frontend, NULL, NULL);
   if (!status) status = trn_registry_add_frontend(registry, "flightsql", flightsql_frontend, NULL, NULL);
   if (!status) status = trn_registry_add_backend(registry, "embedded", embedded_backend, NULL, NULL);
+  if (!status) status = trn_registry_add_catalog(registry, "warehouse", warehouse_catalog, NULL, NULL);
   for (size_t i = 0; i < sizeof backend_formats / sizeof *backend_formats && !status; i++)
     status = trn_registry_add_decoder(registry, backend_formats[i], &by_backend, NULL, NULL);
   if (!status) status = trn__layers_register(registry, NULL);

@@ -1,7 +1,7 @@
 /* The registry: things by name, of several kinds, in one table of entries. */
 #include "core/registry.h"
 
-static const char *const kind_names[REGISTRY_KINDS] = {"frontend", "backend", "layer", "decoder", "translator"};
+static const char *const kind_names[REGISTRY_KINDS] = {"frontend", "backend", "layer", "catalog", "decoder", "translator"};
 
 /* ---- life ---- */
 
@@ -151,6 +151,19 @@ trn_status trn_registry_add_layer(trn_registry *registry, const char *name, trn_
   return add_factory(registry, REGISTRY_LAYER, name, (void (*)(void))factory, user, error);
 }
 
+trn_status trn_registry_add_catalog(trn_registry *registry, const char *kind, trn_catalog_factory factory, void *user,
+                                    trn_error **error) {
+  return add_factory(registry, REGISTRY_CATALOG, kind, (void (*)(void))factory, user, error);
+}
+
+trn_status trn_registry_make_catalog(const trn_registry *registry, const char *kind, const trn_config *config,
+                                     const char *name, trn_catalog **out, trn_error **error) {
+  *out = NULL;
+  const registry_entry *entry = trn__registry_find(registry, REGISTRY_CATALOG, kind);
+  if (!entry) return trn__registry_unknown(registry, REGISTRY_CATALOG, kind, TRN_NOT_FOUND, error);
+  return ((trn_catalog_factory)entry->factory)(entry->user, registry, config, name, out, error);
+}
+
 trn_status trn_registry_make_frontend(const trn_registry *registry, const char *name, const trn_config *config,
                                       trn_frontend **out, trn_error **error) {
   *out = NULL;
@@ -185,4 +198,8 @@ const char *trn_registry_backend_at(const trn_registry *registry, size_t index) 
 
 const char *trn_registry_layer_at(const trn_registry *registry, size_t index) {
   return trn__registry_name_at(registry, REGISTRY_LAYER, index);
+}
+
+const char *trn_registry_catalog_at(const trn_registry *registry, size_t index) {
+  return trn__registry_name_at(registry, REGISTRY_CATALOG, index);
 }

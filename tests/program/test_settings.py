@@ -1,7 +1,7 @@
 """File, environment and flags; what --check says; help and man pages."""
 import re, shutil, subprocess
 import pytest
-from conftest import PROGRAM, Server, run
+from conftest import PROGRAM, ROOT, Server, run
 from credentials import Authority
 
 
@@ -45,6 +45,9 @@ frontends:
     ("frontends: {spork: {}}\n", "There is no frontend 'spork', did you mean 'spark'?"),
     ("frontends: {spark: {timezon: UTC}}\n", "did you mean 'timezone'?"),
     ("frontends: []\n", "frontends: none is left"),
+    ("catalogs: {lake: {warehous: {}}}\n", "There is no catalog 'warehous', did you mean 'warehouse'?"),
+    ("catalogs: {lake: {warehouse: {dir: x}}}\n", "unknown key 'dir'"),
+    ("catalogs: [lake]\n", "a map of names is wanted"),
     ("layers: [nothing_like_it]\n", "'nothing_like_it'"),
     ("layers: [5, [x]]\n", "layer"),
     ("plugins: [/nonexistent/plugin.so]\n", "cannot load the plugin /nonexistent/plugin.so"),
@@ -157,3 +160,43 @@ def test_it_listens_where_it_is_told(tmp_path):
         for address in (server.address, f"127.0.0.1:{port}", f"unix:{tmp_path}/s"):
             with grpc.insecure_channel(address) as channel:
                 assert config_call(channel)[0] == grpc.StatusCode.OK, address
+
+
+def test_catalogs_are_there_by_name_and_kept(tmp_path):
+    import json, os, sys
+    file = tmp_path / "trunnion.yaml"
+    file.write_text(json.dumps({"listen": "127.0.0.1:0", "warehouse": str(tmp_path / "main"),
+                                "catalogs": {"lake": {"warehouse": {"directory": str(tmp_path / "lake")}}}}))
+
+    def pyspark(server, code):
+        script = tmp_path / "client.py"
+        script.write_text("import sys\nfrom pyspark.sql import SparkSession\n"
+                          "spark = SparkSession.builder.remote(sys.argv[1]).create()\n" + code)
+        done = subprocess.run([sys.executable, str(script), f"sc://{server.address}"], capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout.strip()
+
+    with Server("--config", file) as server:
+        pyspark(server, "spark.sql('CREATE TABLE lake.default.t AS SELECT 5 AS five')\nspark.sql('CREATE TABLE u AS SELECT 6 AS six')")
+    with Server("--config", file) as server:
+        assert pyspark(server, "print(spark.table('lake.default.t').collect(), spark.table('u').collect())") == \
+            "[Row(five=5)] [Row(six=6)]"
+
+
+def test_the_example_in_the_manual_and_the_documentation_are_valid(tmp_path):
+    import os
+    certificate, key = Authority().server()
+    (tmp_path / "server.pem").write_bytes(certificate)
+    (tmp_path / "server.key").write_bytes(key)
+    for name in ("tokens.txt", "users.txt"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "keys.json").write_text('{"keys": [{"kty": "EC", "crv": "P-256", '
+        '"x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}')
+    text = (ROOT / "docs/server.md").read_text().split("```yaml\n")[1].split("```")[0]
+    manual = run("--man", "5")[1].replace("\\-", "-").split(".nf\n")[1].split(".fi")[0]
+    for sample in (text, manual):
+        sample = re.sub(r"plugins:\n  - .*\n", "", sample).replace("/var/lib/trunnion", str(tmp_path / "warehouse"))
+        (tmp_path / "trunnion.yaml").write_text(sample)
+        done = subprocess.run([str(PROGRAM), "serve", "--config", "trunnion.yaml", "--check"], cwd=tmp_path, capture_output=True,
+                              text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
