@@ -50,7 +50,7 @@ void free(void *memory) {
 
 /* ---- scalar functions ---- */
 typedef struct call {
-  const char *name, *args[5];
+  const char *name, *args[H_ARGS_MAX];
 } call;
 
 static trn_status run_scalar(const trn_scalar_function *function, const trn_function_arg *args, size_t count) {
@@ -93,6 +93,25 @@ static void scalars_survive(void **state) {
       {"trn.sort_array", {"Lu|b,a"}},
       {"trn.levenshtein", {"u|kitten", "u|sitting"}},
       {"trn.date_format", {"T|2020-01-01 00:00:00", "=u|yyyy-MM-dd", "=u|UTC"}},
+      {"trn.format_string", {"=u|%5d|%-5s", "i|42", "u|ab"}},
+      {"trn.to_char", {"d:6,1|-12454.8", "=u|99G999D9S"}},
+      {"trn.to_number", {"u|12,454.8-", "=u|99,999.9S"}},
+      {"trn.csv_field", {"u|\"a\\\"b\",c", "=i|0", "=u|,", "=u|\"", "=u|\\"}},
+      {"trn.csv_quote", {"u|x,y", "=u|,", "=b|false"}},
+      {"trn.schema_of_json", {"u|[{\"a\":1},{\"b\":\"x\"}]"}},
+      {"trn.json_field", {"u|{\"a\":[1, 2]}", "u|a"}},
+      {"trn.sentences", {"u|Hi there! Good morning."}},
+      {"trn.text_pairs", {"Lu|a:1,b", "=u|:"}},
+      {"trn.to_binary_base64", {"u|U3Bhcms="}},
+      {"trn.lpad_binary", {"z|ab", "=i|5", "=z|12"}},
+      {"trn.sequence_time", {"D|2018-01-01", "D|2018-03-01", "=Y|1", "=u|UTC"}},
+      {"trn.time_windows", {"T|2018-01-01", "=l|600000000", "=l|300000000", "=l|0"}},
+      {"trn.vector_normalize", {"Lf|3,4", "=f|2"}},
+      {"trn.shuffle", {"Li|1,2,3", "=l|7"}},
+      {"trn.random_uuid", {"=l|0", "l|1"}},
+      {"trn.randstr", {"=i|3", "=l|0", "l|2"}},
+      {"trn.aes_decrypt_try", {"z|sixteen bytes...", "=z|0000111122223333", "=u|ECB",
+                               "=u|DEFAULT", "=z|"}},
   };
   for (size_t c = 0; c < sizeof CALLS / sizeof CALLS[0]; c++) {
     const trn_scalar_function *function = h_find(CALLS[c].name);
@@ -166,6 +185,15 @@ static void aggregates_survive(void **state) {
       {"trn.collect_set", {"u|abc"}},
       {"trn.stddev_samp", {"g|1"}},
       {"trn.max", {"Lu|a,b"}},
+      {"trn.percentile", {"g|1", "=Lg|0.25,0.5"}},
+      {"trn.approx_percentile", {"i|3", "=g|0.5", "=l|100"}},
+      {"trn.mode", {"u|abc"}},
+      {"trn.histogram_numeric", {"i|3", "=i|5"}},
+      {"trn.count_min_sketch", {"u|abc", "=g|0.5", "=g|0.5", "=l|1"}},
+      {"trn.bitmap_construct_agg", {"l|3"}},
+      {"trn.vector_sum", {"Lf|3,4"}},
+      {"trn.product", {"g|2"}},
+      {"trn.approx_count_distinct", {"u|abc"}},
   };
   const trn_function_library *library = h_library();
   for (size_t c = 0; c < sizeof CALLS / sizeof CALLS[0]; c++) {
