@@ -3,7 +3,7 @@
 The yardstick programs that compare with recorded Spark are not part of the project; where TRUNNION_YARDSTICKS (or ../shared/tools)
 does not have them, their parts skip aloud.
 """
-import argparse, json, os, pathlib, random, re, subprocess, sys, threading
+import argparse, json, os, pathlib, random, re, subprocess, sys, tempfile, threading, zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOOLS = pathlib.Path(os.environ.get("TRUNNION_YARDSTICKS", ROOT.parent / "shared/tools"))
@@ -42,16 +42,103 @@ def yardstick(name, url):
     return passed >= spec["floor"]
 
 
+GOLDEN_JAR = pathlib.Path.home() / ".m2/repository/org/apache/spark/spark-sql_2.13/4.2.0/spark-sql_2.13-4.2.0-tests.jar"
+CACHE = pathlib.Path(os.environ.get("TRUNNION_CACHE", pathlib.Path.home() / ".cache/trunnion"))
+FAILURES = ROOT / "tests/data/spark/golden_failures.json"
+# Client generations: the packages of one environment each.
+GENERATIONS = {
+    "3.5": ["pyspark[connect]==3.5.7", "pandas<2.3", "numpy<2", "pyarrow", "setuptools"],
+    "4.0": ["pyspark-client==4.0.1", "pandas<3", "pyarrow", "grpcio-status"],
+    "4.1": ["pyspark-client==4.1.1", "pandas<3", "pyarrow", "grpcio-status"],
+}
+
+
+def reason(failure):
+    """What a failing golden query lacks, without what varies: how the lists are grouped."""
+    text = re.sub(r"\s+", " ", failure["got"] or "")
+    if failure["status"] in ("wrong_output", "wrong_schema", "missing_error", "timeout"):
+        return f"{failure['status']} {failure['kind'] or ''}".strip()
+    missing = re.search(r"(The function '\w+'|[A-Z][A-Za-z ]+? is not supported|a correlated subquery with [a-z ]+|The type \w+)", text)
+    condition = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", text)
+    if "UnsupportedOperationException" in text and missing:
+        return missing.group(1)
+    return f"{failure['status']} {condition.group(1) if condition else text[:60]}"
+
+
+def golden(url, record=False):
+    """Spark's golden SQL files: what fails must be in tests/data/spark/golden_failures.json, which may only shrink."""
+    program = TOOLS / "run_golden.py"
+    if not program.exists() or not GOLDEN_JAR.exists():
+        print("SKIPPED: golden: run_golden.py or Spark's test jar is not on this machine", flush=True)
+        return True
+    place = CACHE / "golden-4.2.0"
+    if not (place / "sql-tests").exists():
+        with zipfile.ZipFile(GOLDEN_JAR) as jar:
+            jar.extractall(place, [n for n in jar.namelist() if n.startswith(("sql-tests/", "test-data/"))])
+    with tempfile.TemporaryDirectory() as scratch:
+        out = pathlib.Path(scratch) / "golden.json"
+        subprocess.run([sys.executable, str(program), "--remote", url, "--golden", str(place), "--jobs", "2", "--timeout", "10",
+                        "--out", str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=900, check=True)
+        result = json.loads(out.read_text())
+    failing = {}
+    for failure in result["failures"]:
+        failing.setdefault(reason(failure), {}).setdefault(failure["file"], []).append(failure["index"])
+    passed, total = result["total"]["pass"], result["in_scope"]
+    if record:
+        listed = dict(sorted(failing.items(), key=lambda item: -sum(map(len, item[1].values()))))
+        FAILURES.write_text(json.dumps(listed, indent=0, sort_keys=False, separators=(",", ":")) + "\n")
+        print(f"golden: {passed} of {total} passed; recorded", flush=True)
+        return True
+    known = {(name, index) for files in json.loads(FAILURES.read_text()).values() for name, list_ in files.items() for index in list_}
+    now = {(name, index): why for why, files in failing.items() for name, list_ in files.items() for index in list_}
+    fresh = {place_: why for place_, why in now.items() if place_ not in known and not why.startswith(("timeout", "wrong_output order"))}
+    print(f"golden: {passed} of {total} passed; {len(fresh)} fail that passed, {len(known - set(now))} pass that failed", flush=True)
+    for (name, index), why in sorted(fresh.items())[:40]:
+        print(f"  {name}:{index} {why}")
+    # a handful depend on the order in which partitions arrive
+    return len(fresh) <= 10
+
+
+def generation(name, url):
+    """Another PySpark's client, in an environment of its own."""
+    place = CACHE / "clients" / f"generation-{name}"
+    if not (place / "ready").exists():
+        made = subprocess.run([sys.executable, "-m", "venv", str(place)], stdout=subprocess.DEVNULL).returncode == 0 and subprocess.run(
+            [str(place / "bin/pip"), "install", "-q", "--disable-pip-version-check", *GENERATIONS[name]],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=900).returncode == 0
+        if not made:
+            print(f"SKIPPED: generation {name}: its packages cannot be installed here", flush=True)
+            return True
+        (place / "ready").touch()
+    done = subprocess.run([str(place / "bin/python"), str(ROOT / "tests/clients/generations.py"), url], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, timeout=280)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "pyspark "))]
+    print("\n".join(lines) or f"generation {name}: no answer", flush=True)
+    return done.returncode == 0 and bool(lines)
+
+
+def run(name, url):
+    if name == "golden":
+        return golden(url)
+    if name.startswith("generation-"):
+        return generation(name.removeprefix("generation-"), url)
+    return yardstick(name, url)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="these parts, with commas between")
+    parser.add_argument("--record-golden", action="store_true", help="write the lists of golden queries that fail")
     options = parser.parse_args()
-    names = sorted(FLOORS)
+    names = sorted([*FLOORS, "golden", *(f"generation-{name}" for name in GENERATIONS)])
     chosen = names if options.all else [random.Random(options.seed).choice(names)]
+    if options.only:
+        chosen = options.only.split(",")
     process, url = start_server()
     try:
-        results = [yardstick(name, url) for name in chosen]
+        results = [golden(url, record=True)] if options.record_golden else [run(name, url) for name in chosen]
     finally:
         process.terminate()
         process.wait(30)

@@ -41,9 +41,7 @@ static trn_walk note_outer(void *user, const trn_expr *expr, const trn_rel *hold
   if (expr->kind != TRN_EXPR_OUTER) return TRN_WALK_ON;
   const spark_column *column = spark__scope_column(names->t, names->scope, expr->u.column);
   if (!column) return TRN_WALK_ON;
-  names->any = true;
-  for (size_t i = 0; i < names->seen.count; i++)
-    if (names->seen.items[i] == column) return TRN_WALK_ON;
+  names->any = true; /* each time that it is used, as Spark lists them */
   if (!trn__vec_push(&names->seen, (void *)column)) return TRN_WALK_STOP;
   trn__strbuf_printf(&names->text, "%s%s", names->seen.count > 1 ? ", " : "", column->name);
   return TRN_WALK_ON;
