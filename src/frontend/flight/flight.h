@@ -120,7 +120,8 @@ typedef struct flight_provider {
   const flight_action *actions;
   size_t action_count;
   /* A session begins lazily: the provider keeps what it has in flight__session_state. */
-  void (*session_close)(void *self, void *state);
+  void (*session_end)(void *self, void *state);   /* what it keeps goes; calls may still hold it */
+  void (*session_close)(void *self, void *state); /* the last of them is over */
   void (*sweep)(void *self); /* about once a second: things that expire. thread: worker */
   void (*stop)(void *self);  /* the routes go: cancel what runs; then shutdown waits for who has entered */
   void (*destroy)(void *self);

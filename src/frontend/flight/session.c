@@ -146,12 +146,37 @@ static bool take_out(flight_service *service, flight_session *session) {
   return true;
 }
 
+/* locks: none. Providers drop what they keep for a session that was taken out. */
+static void session_end(flight_session *session) {
+  for (unsigned i = 0; i < session->service->provider_count; i++) {
+    const flight_provider_entry *provider = &session->service->providers[i];
+    pthread_mutex_lock(&session->mutex);
+    void *state = session->states[i];
+    pthread_mutex_unlock(&session->mutex);
+    if (state && provider->ops.session_end) provider->ops.session_end(provider->self, state);
+  }
+}
+
+/* A bearer token is also what its client was given for its password: it goes on, with a session that has nothing yet. */
 void flight__session_close(flight_session *session) {
   flight_service *service = session->service;
+  flight_session *fresh = NULL, *entered = NULL;
+  const caller who = {.user = session->user,
+                      .groups = (const char *const *)session->groups,
+                      .group_count = session->group_count,
+                      .is_authenticated = session->is_authenticated,
+                      .expires_ms = session->expires_ms};
   pthread_mutex_lock(&service->mutex);
   bool taken = take_out(service, session);
   pthread_mutex_unlock(&service->mutex);
-  if (taken) flight__session_unref(session);
+  if (!taken) return;
+  session_end(session);
+  if (!session->key && session_create(service, NULL, &who, &fresh, NULL) == TRN_OK) {
+    memcpy(fresh->token, session->token, FLIGHT_TOKEN_SIZE);
+    if (insert(service, fresh, &entered, NULL) == TRN_OK) flight__session_leave(entered);
+  }
+  flight__session_unref(fresh);
+  flight__session_unref(session);
 }
 
 void flight__sweep_sessions(flight_service *service) {
@@ -172,6 +197,7 @@ void flight__sweep_sessions(flight_service *service) {
     pthread_mutex_lock(&service->mutex);
     bool taken = session->calls == 0 && take_out(service, session);
     pthread_mutex_unlock(&service->mutex);
+    if (taken) session_end(session);
     if (taken) flight__session_unref(session);
     flight__session_unref(session);
   }
@@ -188,6 +214,7 @@ void flight__close_all_sessions(flight_service *service) {
     if (session) take_out(service, session);
     pthread_mutex_unlock(&service->mutex);
     if (!session) return;
+    session_end(session);
     flight__session_unref(session);
   }
 }

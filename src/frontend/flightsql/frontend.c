@@ -61,13 +61,17 @@ static trn_status session_make(void *self, flight_session *from, void **state, t
   return status;
 }
 
-static void session_close(void *self, void *state) {
+static void session_end(void *self, void *state) {
   flightsql_session *session = state;
   pthread_mutex_lock(&session->mutex);
   session->is_closed = true;
   pthread_mutex_unlock(&session->mutex);
   flightsql__session_drop_statements(self, session);
-  flightsql__session_unref(session);
+}
+
+static void session_close(void *self, void *state) {
+  session_end(self, state); /* also for one that was made at the same time as another and came second */
+  flightsql__session_unref(state);
 }
 
 trn_status flightsql__session(flightsql_service *service, flight_rpc *rpc, flightsql_session **out,
@@ -134,6 +138,7 @@ static trn_status frontend_register(void *self, trn_routes *routes, trn_backend 
                                     .put_drop = flightsql__put_drop,
                                     .actions = flightsql__actions,
                                     .action_count = flightsql__action_count,
+                                    .session_end = session_end,
                                     .session_close = session_close,
                                     .sweep = flightsql__sweep,
                                     .stop = service_stop,
