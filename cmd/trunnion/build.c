@@ -15,7 +15,8 @@ static trn_status load_plugins(trn_registry *registry, const trn_config *list, t
       status = trn_config_check_keys(item, keys, error);
       if (!status) status = trn_config_text(item, "file", &file, error);
       if (!status && !file)
-        status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: plugins: 'file' is missing", trn_config_origin(item));
+        status =
+            trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: plugins: 'file' is missing", trn_config_origin(item));
     }
     if (!status) status = trn_registry_load_plugin(registry, file, trn_config_get(item, "options"), error);
   }
@@ -85,8 +86,7 @@ static void print_warning(void *user, const trn_event *event) {
 }
 
 static trn_status wrap(building *b, const trn_config *list, trn_error **error) {
-  const trn_layers_options options = {
-      .struct_size = sizeof options, .order = TRN_ORDER_REFUSE, .sink = print_warning};
+  const trn_layers_options options = {.struct_size = sizeof options, .order = TRN_ORDER_REFUSE, .sink = print_warning};
   trn_backend *outer = NULL;
   if (trn_config_get_kind(list) == TRN_CONFIG_NONE) return TRN_OK;
   trn_status status = trn_layers_build(b->registry, list, b->backend, &options, &outer, error);
@@ -198,6 +198,7 @@ void building_finish(building *b) {
 trn_status building_reload(building *b, const trn_config *root, trn_error **error) {
   trn_status status = b->authenticator ? trn_authenticator_reload(b->authenticator, error) : TRN_OK;
   trn_status policies = TRN_OK;
-  if (root) policies = trn_layers_reload(b->registry, b->backend, trn_config_get(root, "layers"), status ? NULL : error);
+  if (root)
+    policies = trn_layers_reload(b->registry, b->backend, trn_config_get(root, "layers"), status ? NULL : error);
   return status ? status : policies;
 }

@@ -1,5 +1,5 @@
-/* Lines for files of users and tokens. A secret comes from the terminal, without being shown, or from the standard input:
- * never from the command line, which others can see. */
+/* Lines for files of users and tokens. A secret comes from the terminal, without being shown, or from the standard
+ * input: never from the command line, which others can see. */
 #include <termios.h>
 #include <unistd.h>
 

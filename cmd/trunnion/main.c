@@ -28,8 +28,11 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-  } commands[] = {{"serve", run_serve},       {"hash-password", hash_password}, {"hash-token", hash_token},
-                  {"new-token", new_token}, {"--man", run_man}};
+  } commands[] = {{"serve", run_serve},
+                  {"hash-password", hash_password},
+                  {"hash-token", hash_token},
+                  {"new-token", new_token},
+                  {"--man", run_man}};
   const char *command = argc > 1 ? argv[1] : "";
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
     if (strcmp(command, commands[i].name) == 0) return commands[i].run(argc, argv);

@@ -5,22 +5,26 @@
 
 const option_row program_options[] = {
     {"listen", "listen", "HOST:PORT", "127.0.0.1:15002",
-     "where to listen: host:port, [v6]:port (port 0: any free one) or unix:/path; in the file also a list of them", OPTION_LIST},
+     "where to listen: host:port, [v6]:port (port 0: any free one) or unix:/path; in the file also a list of them",
+     OPTION_LIST},
     {"allow_remote", "allow-remote", NULL, "false", "listen beyond loopback although clients are not authenticated",
      OPTION_SWITCH},
     {"tls.cert", "tls-cert", "FILE", NULL, "PEM certificate chain; with the key: TLS", OPTION_TEXT},
     {"tls.key", "tls-key", "FILE", NULL, "PEM private key", OPTION_TEXT},
-    {"tls.client_ca", "client-ca", "FILE", NULL, "PEM certificates: clients must present one that these sign", OPTION_TEXT},
+    {"tls.client_ca", "client-ca", "FILE", NULL, "PEM certificates: clients must present one that these sign",
+     OPTION_TEXT},
     {"auth.tokens", "tokens", "FILE", NULL,
      "bearer tokens that are accepted, a line each: user:hash[:group,group]; hash-token and new-token make hashes",
      OPTION_TEXT},
     {"auth.users", "users", "FILE", NULL,
-     "passwords that are accepted, a line each: user:hash[:group,group]; hash-password makes hashes; an empty one: groups "
-     "only", OPTION_TEXT},
-    {"auth.certificates", "client-names", NULL, "false", "the name in a client's certificate is its user; with the client CA",
-     OPTION_SWITCH},
-    {"auth.failures_max", NULL, "N", "20", "wrong passwords per second and address; beyond it none is looked at. 0: no limit",
+     "passwords that are accepted, a line each: user:hash[:group,group]; hash-password makes hashes; an empty one: "
+     "groups "
+     "only",
      OPTION_TEXT},
+    {"auth.certificates", "client-names", NULL, "false",
+     "the name in a client's certificate is its user; with the client CA", OPTION_SWITCH},
+    {"auth.failures_max", NULL, "N", "20",
+     "wrong passwords per second and address; beyond it none is looked at. 0: no limit", OPTION_TEXT},
     {"auth.jwt.jwks", "jwks", "FILE", NULL, "public keys (a JWKS) whose JSON web tokens are accepted", OPTION_TEXT},
     {"auth.jwt.issuer", "jwt-issuer", "NAME", NULL, "the issuer that tokens must have", OPTION_TEXT},
     {"auth.jwt.audience", "jwt-audience", "NAME", NULL,
@@ -50,17 +54,21 @@ const option_row program_options[] = {
     {"backend.embedded.engine", "engine", "FILE", ENGINE_DEFAULT, "libtrunnion_engine.so", OPTION_TEXT},
     {"backend.embedded.functions", "functions", "FILE", ENGINE_DEFAULT, "libtrunnion_functions.so", OPTION_TEXT},
     {"backend.embedded.threads", "threads", "N", "cores", "threads that execute queries", OPTION_TEXT},
-    {"backend.embedded.memory", "memory", "SIZE", "no limit", "memory for queries, with K, M or G; beyond it they spill",
+    {"backend.embedded.memory", "memory", "SIZE", "no limit",
+     "memory for queries, with K, M or G; beyond it they spill", OPTION_TEXT},
+    {"backend.embedded.spill_dir", "spill-dir", "DIR", "the system's temporary directory", "where queries spill",
      OPTION_TEXT},
-    {"backend.embedded.spill_dir", "spill-dir", "DIR", "the system's temporary directory", "where queries spill", OPTION_TEXT},
     {"warehouse", "warehouse", "DIR", "in memory", "where tables are kept, of all protocols", OPTION_TEXT},
     {"catalogs", NULL, "MAP", "none",
-     "more catalogs by name, each a map of a kind to its options, e.g. {lake: {warehouse: {directory: DIR}}}; without a "
-     "warehouse the first is the default one", OPTION_MAP},
+     "more catalogs by name, each a map of a kind to its options, e.g. {lake: {warehouse: {directory: DIR}}}; without "
+     "a "
+     "warehouse the first is the default one",
+     OPTION_MAP},
     {"layers", NULL, "LIST", "none",
      "policies around the backend, outermost first; each a name, or a map of one name to its options", OPTION_MAP},
     {"plugins", "plugin", "FILE", "none",
-     "a plugin to load; may be given again. In the file a list of files, or of maps with 'file' and 'options'", OPTION_LIST},
+     "a plugin to load; may be given again. In the file a list of files, or of maps with 'file' and 'options'",
+     OPTION_LIST},
     {"metrics", NULL, "BOOL", "where clients are not authenticated",
      "GET /metrics gives what the trace layer counts, to anybody; GET /healthz always answers", OPTION_TEXT},
     {"loops", "loops", "N", "up to 4", "threads that serve the network", OPTION_TEXT},
@@ -70,9 +78,12 @@ const option_row program_options[] = {
     {"limits.streams", NULL, "N", "1000", "calls at once per connection", OPTION_TEXT},
     {"limits.connections", NULL, "N", "10000", "connections at once", OPTION_TEXT},
     {"limits.memory", NULL, "SIZE", "2G", "request bytes held for all connections together", OPTION_TEXT},
-    {"limits.connection_idle", NULL, "TIME", "never", "connections without calls are asked to leave after", OPTION_TEXT},
-    {"limits.connection_age", NULL, "TIME", "never", "connections are asked to leave after; their calls may end", OPTION_TEXT},
-    {"limits.keepalive", NULL, "TIME", "60s", "silence on a connection that has calls, before it is probed", OPTION_TEXT},
+    {"limits.connection_idle", NULL, "TIME", "never", "connections without calls are asked to leave after",
+     OPTION_TEXT},
+    {"limits.connection_age", NULL, "TIME", "never", "connections are asked to leave after; their calls may end",
+     OPTION_TEXT},
+    {"limits.keepalive", NULL, "TIME", "60s", "silence on a connection that has calls, before it is probed",
+     OPTION_TEXT},
     {"limits.stalled", NULL, "TIME", "2m", "a peer that takes nothing of what waits for it is lost after", OPTION_TEXT},
 };
 const size_t program_option_count = sizeof program_options / sizeof *program_options;
@@ -104,12 +115,13 @@ trn_status check_keys(const trn_config *root, trn_error **error) {
 /* ---- help ---- */
 
 int print_usage(FILE *out) {
-  fprintf(out, "usage: trunnion serve [--config FILE] [--check] [options]\n"
-               "       trunnion hash-password [USER] | hash-token [USER] | new-token [USER]\n"
-               "       trunnion --version | --help\n\n"
-               "Serves Spark Connect and other protocols of query engines. Connect with PySpark:\n"
-               "SparkSession.builder.remote(\"sc://HOST:PORT\")\n\n"
-               "  --%-13s%-10s %s\n  --%-13s%-10s %s\n  --%-13s%-10s %s\n",
+  fprintf(out,
+          "usage: trunnion serve [--config FILE] [--check] [options]\n"
+          "       trunnion hash-password [USER] | hash-token [USER] | new-token [USER]\n"
+          "       trunnion --version | --help\n\n"
+          "Serves Spark Connect and other protocols of query engines. Connect with PySpark:\n"
+          "SparkSession.builder.remote(\"sc://HOST:PORT\")\n\n"
+          "  --%-13s%-10s %s\n  --%-13s%-10s %s\n  --%-13s%-10s %s\n",
           "config", "FILE", "settings in YAML; trunnion.yaml(5) lists them", "check", "",
           "validate everything, say what would run, and end", "set", "KEY=VALUE",
           "any setting by its name in the file, e.g. limits.streams=100");
@@ -119,8 +131,10 @@ int print_usage(FILE *out) {
     fprintf(out, "  --%-13s%-10s %s", row->flag, row->argument ? row->argument : "", row->help);
     fprintf(out, row->initial && row->kind != OPTION_SWITCH ? " (default: %s)\n" : "\n", row->initial);
   }
-  fprintf(out, "\nThe variable TRUNNION_NAME of the environment is as --name; a flag goes over it, and it goes over the file. "
-               "SIGHUP: certificates, users, tokens and policies are read again.\n");
+  fprintf(
+      out,
+      "\nThe variable TRUNNION_NAME of the environment is as --name; a flag goes over it, and it goes over the file. "
+      "SIGHUP: certificates, users, tokens and policies are read again.\n");
   return out == stdout ? 0 : 2;
 }
 
@@ -159,15 +173,18 @@ static void put_row(FILE *out, const option_row *row, bool as_flag) {
 }
 
 void print_man_program(FILE *out) {
-  fprintf(out, ".TH TRUNNION 1 \"\" \"trunnion %s\"\n.SH NAME\ntrunnion \\- serves protocols of query engines\n.SH SYNOPSIS\n"
-               ".B trunnion serve\n[\\fB\\-\\-config\\fR \\fIFILE\\fR] [\\fB\\-\\-check\\fR] [options]\n.br\n"
-               ".B trunnion hash\\-password\n[\\fIUSER\\fR]\n.br\n.B trunnion hash\\-token\n[\\fIUSER\\fR]\n.br\n"
-               ".B trunnion new\\-token\n[\\fIUSER\\fR]\n.SH DESCRIPTION\n"
-               "\\fBtrunnion serve\\fR serves Spark Connect and the other protocols that are built, on one port, with queries "
-               "run by a backend such as in\\-process DataFusion.\n.PP\n"
-               "\\fBhash\\-password\\fR and \\fBhash\\-token\\fR read a password or token from the terminal or the standard "
-               "input and print a line for a file of users or tokens. \\fBnew\\-token\\fR makes a random token, prints it on "
-               "the standard error, and its line on the standard output.\n.SH OPTIONS\n", trn_version());
+  fprintf(
+      out,
+      ".TH TRUNNION 1 \"\" \"trunnion %s\"\n.SH NAME\ntrunnion \\- serves protocols of query engines\n.SH SYNOPSIS\n"
+      ".B trunnion serve\n[\\fB\\-\\-config\\fR \\fIFILE\\fR] [\\fB\\-\\-check\\fR] [options]\n.br\n"
+      ".B trunnion hash\\-password\n[\\fIUSER\\fR]\n.br\n.B trunnion hash\\-token\n[\\fIUSER\\fR]\n.br\n"
+      ".B trunnion new\\-token\n[\\fIUSER\\fR]\n.SH DESCRIPTION\n"
+      "\\fBtrunnion serve\\fR serves Spark Connect and the other protocols that are built, on one port, with queries "
+      "run by a backend such as in\\-process DataFusion.\n.PP\n"
+      "\\fBhash\\-password\\fR and \\fBhash\\-token\\fR read a password or token from the terminal or the standard "
+      "input and print a line for a file of users or tokens. \\fBnew\\-token\\fR makes a random token, prints it on "
+      "the standard error, and its line on the standard output.\n.SH OPTIONS\n",
+      trn_version());
   put_term(out, "\\-\\-", "config", "FILE");
   fprintf(out, "Settings in YAML, see\n.BR trunnion.yaml (5).\n");
   put_term(out, "\\-\\-", "check", NULL);
@@ -176,21 +193,27 @@ void print_man_program(FILE *out) {
   fprintf(out, "Any setting by its name in the file.\n");
   for (size_t i = 0; i < program_option_count; i++)
     if (program_options[i].flag) put_row(out, &program_options[i], true);
-  fprintf(out, ".SH ENVIRONMENT\nThe variable \\fBTRUNNION_NAME\\fR is as \\fB\\-\\-name\\fR, in capitals and with underscores "
-               "for dashes. A flag goes over it, and it goes over the file.\n.SH SIGNALS\n.TP\nSIGTERM, SIGINT\nNo new calls; "
-               "running ones may go on for a while (\\fB\\-\\-grace\\fR).\n.TP\nSIGHUP\nCertificates, users, tokens, keys and "
-               "policies are read again from the same files; sessions and connections stay. What cannot be read leaves things "
-               "as they were, with a message.\n.SH EXIT STATUS\n0 after a signal, 1 when it cannot run, 2 when the settings are "
-               "wrong.\n.SH SEE ALSO\n.BR trunnion.yaml (5)\n");
+  fprintf(
+      out,
+      ".SH ENVIRONMENT\nThe variable \\fBTRUNNION_NAME\\fR is as \\fB\\-\\-name\\fR, in capitals and with underscores "
+      "for dashes. A flag goes over it, and it goes over the file.\n.SH SIGNALS\n.TP\nSIGTERM, SIGINT\nNo new calls; "
+      "running ones may go on for a while (\\fB\\-\\-grace\\fR).\n.TP\nSIGHUP\nCertificates, users, tokens, keys and "
+      "policies are read again from the same files; sessions and connections stay. What cannot be read leaves things "
+      "as they were, with a message.\n.SH EXIT STATUS\n0 after a signal, 1 when it cannot run, 2 when the settings are "
+      "wrong.\n.SH SEE ALSO\n.BR trunnion.yaml (5)\n");
 }
 
 void print_man_file(FILE *out) {
-  fprintf(out, ".TH TRUNNION.YAML 5 \"\" \"trunnion %s\"\n.SH NAME\ntrunnion.yaml \\- settings of trunnion serve\n.SH "
-               "DESCRIPTION\nA YAML file, given by \\fBtrunnion serve \\-\\-config\\fR. A name such as \\fBtls.cert\\fR is the "
-               "key \\fBcert\\fR in the map \\fBtls\\fR. Unknown keys are errors. Sizes take K, M, G, T; times ms, s, m, h, d. "
-               "Paths are relative to the working directory.\n.SH KEYS\n", trn_version());
+  fprintf(
+      out,
+      ".TH TRUNNION.YAML 5 \"\" \"trunnion %s\"\n.SH NAME\ntrunnion.yaml \\- settings of trunnion serve\n.SH "
+      "DESCRIPTION\nA YAML file, given by \\fBtrunnion serve \\-\\-config\\fR. A name such as \\fBtls.cert\\fR is the "
+      "key \\fBcert\\fR in the map \\fBtls\\fR. Unknown keys are errors. Sizes take K, M, G, T; times ms, s, m, h, d. "
+      "Paths are relative to the working directory.\n.SH KEYS\n",
+      trn_version());
   for (size_t i = 0; i < program_option_count; i++) put_row(out, &program_options[i], false);
   fprintf(out, ".SH EXAMPLE\n.nf\nlisten: 0.0.0.0:15002\ntls:\n  cert: server.pem\n  key: server.key\nauth:\n  tokens: "
-               "tokens.txt\n  jwt:\n    jwks: keys.json\n    issuer: https://login.example.com\n    audience: trunnion\nbackend:\n"
+               "tokens.txt\n  jwt:\n    jwks: keys.json\n    issuer: https://login.example.com\n    audience: "
+               "trunnion\nbackend:\n"
                "  embedded:\n    memory: 8G\nwarehouse: /var/lib/trunnion\n.fi\n.SH SEE ALSO\n.BR trunnion (1)\n");
 }

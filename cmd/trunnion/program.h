@@ -2,7 +2,8 @@
  *
  *   main.c     the subcommands        options.c  the table of settings: flags, environment, --help, man pages
  *   yaml.c     the file               settings.c file, environment and flags, one over the other
- *   serve.c    running; reloading     build.c    from settings to backend, layers, frontends     hash.c  hash-password ... */
+ *   serve.c    running; reloading     build.c    from settings to backend, layers, frontends     hash.c  hash-password
+ * ... */
 #ifndef TRUNNION_PROGRAM_H
 #define TRUNNION_PROGRAM_H
 #include <stdio.h>

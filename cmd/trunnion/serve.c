@@ -86,16 +86,19 @@ static trn_status read_listeners(running *r, trn_error **error) {
   bool knows_clients = r->built.authenticator || setting(r->root, "tls.client_ca");
   for (size_t i = 0; !status && i < r->listen_count; i++) {
     if (is_local(r->listen[i]) || knows_clients || allow_remote) continue;
-    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
-                           "%s is not loopback and clients are not authenticated: set auth or --client-ca, or --allow-remote "
-                           "if everybody who reaches this port may read and compute", r->listen[i]);
+    status = trn_error_set(
+        error, TRN_INVALID_ARGUMENT, NULL,
+        "%s is not loopback and clients are not authenticated: set auth or --client-ca, or --allow-remote "
+        "if everybody who reaches this port may read and compute",
+        r->listen[i]);
   }
   return status;
 }
 
 /* ---- plain HTTP: is it alive, how is it doing ---- */
 
-/* On an event loop. Only who is let in without authentication anyway gets the metrics: their labels name users and tables. */
+/* On an event loop. Only who is let in without authentication anyway gets the metrics: their labels name users and
+ * tables. */
 static void answer_http(void *user, const char *path, trn_http_response *response) {
   const running *r = user;
   size_t size = strcspn(path, "?");

@@ -50,9 +50,9 @@ static bool read_flags(int argc, char **argv, settings *s, const char **file, in
   size_t count = 4;
   for (size_t i = 0; i < program_option_count && count < 64; i++)
     if (program_options[i].flag)
-      longs[count++] = (struct option){program_options[i].flag,
-                                       program_options[i].argument ? required_argument : no_argument, NULL,
-                                       ARG_ROW + (int)i};
+      longs[count++] =
+          (struct option){program_options[i].flag, program_options[i].argument ? required_argument : no_argument, NULL,
+                          ARG_ROW + (int)i};
   *result = 2;
   for (int c; (c = getopt_long(argc, argv, "h", longs, NULL)) != -1;) {
     trn_error *error = NULL;

@@ -1,5 +1,5 @@
-/* The YAML file, event by event, without recursion. Anchors, aliases and tags are refused: a setting says what it is where
- * it stands. */
+/* The YAML file, event by event, without recursion. Anchors, aliases and tags are refused: a setting says what it is
+ * where it stands. */
 #include <errno.h>
 #include <yaml.h>
 
@@ -48,7 +48,8 @@ static trn_status add(reader *r, trn_config_kind kind, const char *text, trn_con
 
 static trn_status scalar(reader *r, trn_error **error) {
   const char *text = (const char *)r->event.data.scalar.value;
-  if (r->event.data.scalar.anchor || (r->event.data.scalar.tag && r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE))
+  if (r->event.data.scalar.anchor ||
+      (r->event.data.scalar.tag && r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE))
     return say(r, "anchors and tags are not supported", error);
   if (strlen(text) != r->event.data.scalar.length) return say(r, "a text with a zero byte", error);
   if (!r->depth) return is_nothing(&r->event) ? TRN_OK : say(r, "the file is no map of settings", error);
@@ -69,8 +70,7 @@ static trn_status begin(reader *r, trn_config_kind kind, bool has_anchor, trn_er
     r->open[r->depth++] = r->root;
     return TRN_OK;
   }
-  if (trn_config_get_kind(r->open[r->depth - 1]) == TRN_CONFIG_MAP && !r->key)
-    return say(r, "a key is a text", error);
+  if (trn_config_get_kind(r->open[r->depth - 1]) == TRN_CONFIG_MAP && !r->key) return say(r, "a key is a text", error);
   trn_config *node = NULL;
   trn_status status = add(r, kind, NULL, &node, error);
   if (!status) r->open[r->depth++] = node;
@@ -99,15 +99,15 @@ static trn_status take(reader *r, trn_error **error) {
 static trn_status parse_error(const reader *r, trn_error **error) {
   const yaml_parser_t *p = &r->parser;
   return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s:%zu: %s%s%s", r->path, p->problem_mark.line + 1,
-                       p->problem ? p->problem : "this is no YAML", p->context ? ", " : "", p->context ? p->context : "");
+                       p->problem ? p->problem : "this is no YAML", p->context ? ", " : "",
+                       p->context ? p->context : "");
 }
 
 trn_status read_yaml(const char *path, trn_config **out, trn_error **error) {
   reader r = {.path = path};
   trn_status status = TRN_OK;
   FILE *file = fopen(path, "rb");
-  if (!file)
-    return trn_error_set(error, TRN_NOT_FOUND, NULL, "cannot read %s: %s", path, strerror(errno));
+  if (!file) return trn_error_set(error, TRN_NOT_FOUND, NULL, "cannot read %s: %s", path, strerror(errno));
   if (!yaml_parser_initialize(&r.parser)) {
     fclose(file);
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "no memory for %s", path);

@@ -1,5 +1,5 @@
-/* A plugin with one of each: translators of messages of its own (sample.proto), a decoder whose plan is a join, and a layer
- * that rewrites what is scanned. Built against an installed Trunnion; docs/plugins.md goes through it. */
+/* A plugin with one of each: translators of messages of its own (sample.proto), a decoder whose plan is a join, and a
+ * layer that rewrites what is scanned. Built against an installed Trunnion; docs/plugins.md goes through it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -48,6 +48,7 @@ trn_status trn_authenticate(trn_authenticator *authenticator, const trn_credenti
     if (identity.release) identity.release(&identity);
     return trn_error_set(error, TRN_INTERNAL, NULL, "The authenticator gave no user");
   }
-  if (!status) memcpy(out, &identity, out->struct_size ? trn__struct_size(out->struct_size, sizeof identity) : sizeof identity);
+  if (!status)
+    memcpy(out, &identity, out->struct_size ? trn__struct_size(out->struct_size, sizeof identity) : sizeof identity);
   return status;
 }

@@ -69,8 +69,8 @@ static trn_status embedded_backend(void *user, const trn_registry *registry, con
 
 /* ---- catalogs ---- */
 
-static trn_status warehouse_catalog(void *user, const trn_registry *registry, const trn_config *config, const char *name,
-                                    trn_catalog **out, trn_error **error) {
+static trn_status warehouse_catalog(void *user, const trn_registry *registry, const trn_config *config,
+                                    const char *name, trn_catalog **out, trn_error **error) {
   static const char *const keys[] = {"directory", "lock", "grace", NULL};
   trn_warehouse_options options = {.struct_size = sizeof options, .name = name};
   (void)user, (void)registry;

@@ -89,7 +89,8 @@ static trn_status add_node(trn_config *parent, const char *key, trn_config_kind 
 trn_status trn_config_add(trn_config *parent, const char *key, trn_config_kind kind, const char *text,
                           const char *origin, trn_config **out, trn_error **error) {
   if (!parent || (parent->kind == TRN_CONFIG_MAP) != (key != NULL) ||
-      (parent->kind != TRN_CONFIG_MAP && parent->kind != TRN_CONFIG_LIST) || (kind == TRN_CONFIG_TEXT) != (text != NULL))
+      (parent->kind != TRN_CONFIG_MAP && parent->kind != TRN_CONFIG_LIST) ||
+      (kind == TRN_CONFIG_TEXT) != (text != NULL))
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A map takes values with keys, a list takes them without");
   const trn_config *taken = key ? trn_config_get(parent, key) : NULL;
   if (taken)
@@ -100,8 +101,8 @@ trn_status trn_config_add(trn_config *parent, const char *key, trn_config_kind k
 
 static trn_status in_the_way(const trn_config *node, const char *path, const char *origin, trn_error **error) {
   return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s%s'%s' cannot be set: '%s' is already something else%s%s",
-                       origin, *origin ? ": " : "", path, node->key ? node->key : "",
-                       node->origin ? ", set at " : "", trn_config_origin(node));
+                       origin, *origin ? ": " : "", path, node->key ? node->key : "", node->origin ? ", set at " : "",
+                       trn_config_origin(node));
 }
 
 /* Sets what the last key of a path names. */
@@ -287,9 +288,16 @@ static bool parse_units(const char *text, const unit *units, uint64_t *out) {
 }
 
 trn_status trn_config_size(const trn_config *map, const char *key, uint64_t *out, trn_error **error) {
-  static const unit units[] = {{"", 1},          {"K", 1ull << 10},   {"M", 1ull << 20},   {"G", 1ull << 30},
-                               {"T", 1ull << 40}, {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30},
-                               {"TiB", 1ull << 40}, {NULL, 0}};
+  static const unit units[] = {{"", 1},
+                               {"K", 1ull << 10},
+                               {"M", 1ull << 20},
+                               {"G", 1ull << 30},
+                               {"T", 1ull << 40},
+                               {"KiB", 1ull << 10},
+                               {"MiB", 1ull << 20},
+                               {"GiB", 1ull << 30},
+                               {"TiB", 1ull << 40},
+                               {NULL, 0}};
   const trn_config *node;
   const char *text;
   trn_status status = read_text(map, key, "a number of bytes such as 512M", &node, &text, error);
@@ -298,7 +306,8 @@ trn_status trn_config_size(const trn_config *map, const char *key, uint64_t *out
 }
 
 trn_status trn_config_duration(const trn_config *map, const char *key, uint64_t *out_ms, trn_error **error) {
-  static const unit units[] = {{"", 1}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}, {NULL, 0}};
+  static const unit units[] = {{"", 1},        {"ms", 1},       {"s", 1000}, {"m", 60000},
+                               {"h", 3600000}, {"d", 86400000}, {NULL, 0}};
   const trn_config *node;
   const char *text;
   trn_status status = read_text(map, key, "a time such as 500ms or 2m", &node, &text, error);
@@ -358,7 +367,10 @@ trn_status trn_config_check_keys(const trn_config *map, const char *const *keys,
     trn_status status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s%sunknown key '%s'%s%s%s; %s%s%s", origin,
                                       *origin ? ": " : "", item->key, map->key ? " in '" : "", map->key ? map->key : "",
                                       map->key ? "'" : "", nearest ? "did you mean '" : "known are: ",
-                                      nearest ? nearest : list.data ? list.data : "none", nearest ? "'?" : "");
+                                      nearest     ? nearest
+                                      : list.data ? list.data
+                                                  : "none",
+                                      nearest ? "'?" : "");
     trn__strbuf_finish(&list);
     return status;
   }

@@ -14,10 +14,11 @@ static trn_status check_about(const char *path, const trn_plugin_about *about, t
                          "%s is no plugin: it does not export trn_plugin (TRN_PLUGIN) and trn_plugin_init", path);
   if (about->abi == TRN_PLUGIN_ABI && about->slice_size == sizeof(trn_slice)) return TRN_OK;
   /* Of another version only the number can be trusted. */
-  return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL,
-                       "%s is a plugin for version %u of the plugin interface, this library (%s) has version %u: build it "
-                       "with this library's headers",
-                       path, about->abi, TRUNNION_VERSION, TRN_PLUGIN_ABI);
+  return trn_error_set(
+      error, TRN_FAILED_PRECONDITION, NULL,
+      "%s is a plugin for version %u of the plugin interface, this library (%s) has version %u: build it "
+      "with this library's headers",
+      path, about->abi, TRUNNION_VERSION, TRN_PLUGIN_ABI);
 }
 
 trn_status trn_registry_load_plugin(trn_registry *registry, const char *path, const trn_config *config,

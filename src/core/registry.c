@@ -1,7 +1,8 @@
 /* The registry: things by name, of several kinds, in one table of entries. */
 #include "core/registry.h"
 
-static const char *const kind_names[REGISTRY_KINDS] = {"frontend", "backend", "layer", "catalog", "decoder", "translator"};
+static const char *const kind_names[REGISTRY_KINDS] = {"frontend", "backend", "layer",
+                                                       "catalog",  "decoder", "translator"};
 
 /* ---- life ---- */
 

@@ -44,11 +44,11 @@ typedef struct decode_wait {
 } decode_wait;
 
 struct trn_registry {
-  trn_vec entries[REGISTRY_KINDS]; /* registry_entry */
-  trn_vec owned;                   /* registry_owned; plugins are among them */
-  trn_vec plugins;                 /* const trn_plugin_about, of the plugins */
+  trn_vec entries[REGISTRY_KINDS];  /* registry_entry */
+  trn_vec owned;                    /* registry_owned; plugins are among them */
+  trn_vec plugins;                  /* const trn_plugin_about, of the plugins */
   trn_authenticator *authenticator; /* or NULL */
-  pthread_mutex_t mutex;           /* waits, next_ticket */
+  pthread_mutex_t mutex;            /* waits, next_ticket */
   pthread_cond_t answered;
   decode_wait *waits;
   uint64_t next_ticket;

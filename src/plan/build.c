@@ -14,9 +14,8 @@ static const trn_field *name_columns(trn_arena *arena, const trn_rel *root, cons
   trn_field *fields = TRN_NEW_N(arena, trn_field, root->column_count);
   for (uint32_t i = 0; fields && i < root->column_count; i++) {
     const char *name = names && names[i] ? names[i] : "";
-    fields[i] = (trn_field){.name = trn__arena_strdup(arena, name),
-                            .type = root->columns[i].type,
-                            .nullable = root->columns[i].nullable};
+    fields[i] = (trn_field){
+        .name = trn__arena_strdup(arena, name), .type = root->columns[i].type, .nullable = root->columns[i].nullable};
     if (!fields[i].name) return NULL;
   }
   return fields;
@@ -182,7 +181,8 @@ const trn_rel *trn_edit_sort(trn_edit *edit, const trn_rel *input, const trn_exp
     bool descends = is_descending && is_descending[i];
     flags[i] = (trn_sort_flags){.descending = descends, .nulls_first = !descends};
   }
-  trn_rel *rel = trn__rel_create(edit->arena, TRN_REL_SORT, &input, 1, keys, count, input->columns, input->column_count);
+  trn_rel *rel =
+      trn__rel_create(edit->arena, TRN_REL_SORT, &input, 1, keys, count, input->columns, input->column_count);
   if (rel) {
     rel->u.sort.flags = flags;
     rel->u.sort.fetch = -1;

@@ -1,6 +1,6 @@
-/* A program built against the headers of the previous version (before/): smaller structs, fewer slots. It loads the library
- * of today, mounts Spark Connect on a backend of its own, is its own host, runs a query, and unloads the library; several
- * times, without keeping memory. usage: old_program LIBRARY */
+/* A program built against the headers of the previous version (before/): smaller structs, fewer slots. It loads the
+ * library of today, mounts Spark Connect on a backend of its own, is its own host, runs a query, and unloads the
+ * library; several times, without keeping memory. usage: old_program LIBRARY */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -21,10 +21,11 @@
 typedef struct library {
   void *handle;
 #define FUNCTIONS(X)                                                                                                   \
-  X(trn_version) X(trn_backend_create) X(trn_backend_unref) X(trn_operation_create) X(trn_stream_create)               \
-  X(trn_spark_frontend_create) X(trn_frontend_register) X(trn_frontend_destroy) X(trn_routes_create) X(trn_routes_find) \
-  X(trn_routes_destroy) X(trn_call_create) X(trn_call_unref) X(trn_call_deliver_open) X(trn_call_deliver_message)      \
-  X(trn_call_deliver_half_close) X(trn_call_deliver_done) X(trn_error_set)
+  X(trn_version)                                                                                                       \
+  X(trn_backend_create) X(trn_backend_unref) X(trn_operation_create) X(trn_stream_create) X(trn_spark_frontend_create) \
+      X(trn_frontend_register) X(trn_frontend_destroy) X(trn_routes_create) X(trn_routes_find) X(trn_routes_destroy)   \
+          X(trn_call_create) X(trn_call_unref) X(trn_call_deliver_open) X(trn_call_deliver_message)                    \
+              X(trn_call_deliver_half_close) X(trn_call_deliver_done) X(trn_error_set)
 #define MEMBER(name) __typeof__(&name) name;
   FUNCTIONS(MEMBER)
 } library;
@@ -101,8 +102,8 @@ typedef struct rows {
   struct rows *next;
 } rows;
 
-/* The thread from which completions come: never inline, as the contract has it. It is joined before the library goes, since
- * it returns through it. */
+/* The thread from which completions come: never inline, as the contract has it. It is joined before the library goes,
+ * since it returns through it. */
 static struct {
   pthread_mutex_t mutex;
   pthread_cond_t changed;
@@ -260,11 +261,13 @@ static void host_destroy(void *self) {
 }
 
 /* ExecutePlanRequest: session, user "ann", root: range(0, 3). */
-static const char REQUEST[] = "\n$00112233-4455-6677-8899-aabbccddeeff\022\005\n\003ann\032\010\n\006z\004\020\003\030\001";
+static const char REQUEST[] =
+    "\n$00112233-4455-6677-8899-aabbccddeeff\022\005\n\003ann\032\010\n\006z\004\020\003\030\001";
 
 static void run_query(const trn_routes *routes) {
   static const char path[] = "/spark.connect.SparkConnectService/ExecutePlan";
-  const trn_call_host ops = {.struct_size = sizeof ops, .send = host_send, .finish = host_finish, .destroy = host_destroy};
+  const trn_call_host ops = {
+      .struct_size = sizeof ops, .send = host_send, .finish = host_finish, .destroy = host_destroy};
   const trn_metadata metadata = {"user-agent", "old", 3};
   const trn_call_request request = {.struct_size = sizeof request,
                                     .method = lib.trn_routes_find(routes, path, sizeof path - 1),

@@ -49,7 +49,7 @@ class Server:
 
 def run(*arguments, stdin=None, **environment):
     """(exit status, standard output, standard error) of a run that ends by itself."""
-    done = subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, input=stdin, timeout=60,
+    done = subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, input=stdin, timeout=120,
                           env=dict(os.environ, **environment))
     return done.returncode, done.stdout, done.stderr
 

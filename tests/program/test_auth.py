@@ -410,7 +410,7 @@ spark.stop()
 def run_pyspark(tmp_path, url, ca):
     script = tmp_path / "client.py"
     script.write_text(PYSPARK)
-    done = subprocess.run([sys.executable, str(script), url], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([sys.executable, str(script), url], capture_output=True, text=True, timeout=300,
                           env=dict(os.environ, GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=str(ca)))
     return done.returncode, done.stdout, done.stderr
 

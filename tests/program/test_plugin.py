@@ -105,7 +105,7 @@ def pyspark(plugin, tmp_path_factory):
             script = folder / "client.py"
             script.write_text(CLIENT + code)
             done = subprocess.run([sys.executable, str(script), f"sc://{target.address}"], capture_output=True, text=True,
-                                  timeout=120)
+                                  timeout=300)
             assert done.returncode == 0, done.stderr[-3000:]
             return json.loads(done.stdout.strip().splitlines()[-1])
         yield go

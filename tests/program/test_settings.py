@@ -172,7 +172,7 @@ def test_catalogs_are_there_by_name_and_kept(tmp_path):
         script = tmp_path / "client.py"
         script.write_text("import sys\nfrom pyspark.sql import SparkSession\n"
                           "spark = SparkSession.builder.remote(sys.argv[1]).create()\n" + code)
-        done = subprocess.run([sys.executable, str(script), f"sc://{server.address}"], capture_output=True, text=True, timeout=100)
+        done = subprocess.run([sys.executable, str(script), f"sc://{server.address}"], capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout.strip()
 

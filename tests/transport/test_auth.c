@@ -53,10 +53,14 @@ static void passwords_are_salted_and_costs_are_bounded(void **state) {
   assert_true(trn__auth_verify_password(second, "secret", 6));
   assert_false(trn__auth_verify_password(first, "Secret", 6));
   assert_false(trn__auth_verify_password(first, "secret", 5));
-  static const char *const bad[] = {"", "secret", "$scrypt$", "$scrypt$ln=31,r=8,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
+  static const char *const bad[] = {"",
+                                    "secret",
+                                    "$scrypt$",
+                                    "$scrypt$ln=31,r=8,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
                                     "$scrypt$ln=14,r=99,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
                                     "$scrypt$ln=14,r=8,p=1$c2FsdA$AAAAAAAAAAAAAAAAAAAAAA",
-                                    "$scrypt$ln=14,r=8,p=1$c2FsdHNhbHQ$AAAA", "$pbkdf2-sha256$99999999$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA"};
+                                    "$scrypt$ln=14,r=8,p=1$c2FsdHNhbHQ$AAAA",
+                                    "$pbkdf2-sha256$99999999$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_false(trn__auth_hash_is_known(bad[i]));
     assert_false(trn__auth_verify_password(bad[i], "x", 1));
@@ -73,19 +77,26 @@ static void passwords_are_salted_and_costs_are_bounded(void **state) {
 }
 
 /* RFC 7515, A.2 (RS256) and A.3 (ES256); RFC 8037, A.4 (EdDSA; its payload is no JSON). */
-static const char *const KEYS =
-    "{\"keys\":[{\"kty\":\"RSA\",\"n\":\"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0"
-    "Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTB"
-    "EMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRW"
-    "yuXpoQ\",\"e\":\"AQAB\"},{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\",\"y\":\"x_FEzRu"
-    "9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}";
+static const char *const KEYS = "{\"keys\":[{\"kty\":\"RSA\",\"n\":\"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_"
+                                "wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0"
+                                "Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-"
+                                "bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTB"
+                                "EMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_"
+                                "h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRW"
+                                "yuXpoQ\",\"e\":\"AQAB\"},{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":"
+                                "\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\",\"y\":\"x_FEzRu"
+                                "9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}";
 static const char *const RS256 =
-    "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.cC4hiUPoj9"
-    "Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB"
-    "--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh"
+    "eyJhbGciOiJSUzI1NiJ9."
+    "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.cC4hiUPoj9"
+    "Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_"
+    "O8W2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB"
+    "--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-"
+    "eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh"
     "6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw";
 static const char *const ES256 =
-    "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.DtEhU3ljbE"
+    "eyJhbGciOiJFUzI1NiJ9."
+    "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.DtEhU3ljbE"
     "g8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
 enum { RFC_TIME = 1300819000 };
 
@@ -94,8 +105,12 @@ static auth_jwt_rules rules_of_rfc(void) {
   algorithms[0] = trn__auth_algorithm("RS256");
   algorithms[1] = trn__auth_algorithm("ES256");
   algorithms[2] = trn__auth_algorithm("HS256");
-  return (auth_jwt_rules){.issuer = "joe", .algorithms = algorithms, .algorithm_count = 3, .user_claim = "iss",
-                          .groups_claim = "groups", .requires_expiry = true};
+  return (auth_jwt_rules){.issuer = "joe",
+                          .algorithms = algorithms,
+                          .algorithm_count = 3,
+                          .user_claim = "iss",
+                          .groups_claim = "groups",
+                          .requires_expiry = true};
 }
 
 static void read_keys(auth_keys *keys) {
@@ -161,7 +176,8 @@ static void no_change_of_a_token_is_accepted(void **state) {
 
 static void any_bytes_are_files_or_errors(void **state) {
   (void)state;
-  static const char *const seeds[] = {"ann:sha256$aa:red,blue\n", "bob:$scrypt$ln=4,r=8,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA:x\n"};
+  static const char *const seeds[] = {"ann:sha256$aa:red,blue\n",
+                                      "bob:$scrypt$ln=4,r=8,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA:x\n"};
   for (size_t round = 0; round < 600; round++) {
     char text[800];
     const char *seed = round % 3 == 2 ? KEYS : seeds[round % 3];

@@ -1,4 +1,5 @@
-/* The tree of configuration: setting by path, adding as a file's reader does, typed reads, what is said about mistakes. */
+/* The tree of configuration: setting by path, adding as a file's reader does, typed reads, what is said about mistakes.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,9 +71,20 @@ static void typed_reads_take_units_and_keep_defaults(void **state) {
   static const struct {
     const char *text;
     int64_t size, ms; /* < 0: refused */
-  } cases[] = {{"0", 0, 0},      {"12", 12, 12},        {"3K", 3072, -1},  {"2m", 2 << 20, 120000}, {"1G", 1 << 30, -1},
-               {"1GiB", 1 << 30, -1}, {"500ms", -1, 500}, {"2 s", -1, 2000}, {"1h", -1, 3600000},     {"-1", -1, -1},
-               {"", -1, -1},     {"9999999999999999999999", -1, -1}, {"18446744073709551615K", -1, -1}, {"1.5G", -1, -1}};
+  } cases[] = {{"0", 0, 0},
+               {"12", 12, 12},
+               {"3K", 3072, -1},
+               {"2m", 2 << 20, 120000},
+               {"1G", 1 << 30, -1},
+               {"1GiB", 1 << 30, -1},
+               {"500ms", -1, 500},
+               {"2 s", -1, 2000},
+               {"1h", -1, 3600000},
+               {"-1", -1, -1},
+               {"", -1, -1},
+               {"9999999999999999999999", -1, -1},
+               {"18446744073709551615K", -1, -1},
+               {"1.5G", -1, -1}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     trn_config *root = trn_config_create();
     uint64_t size = 99, ms = 99;

@@ -1,10 +1,11 @@
-/* The registry: names, factories, decoders that answer at once, later, twice, never, and after nobody waits any more. */
+/* The registry: names, factories, decoders that answer at once, later, twice, never, and after nobody waits any more.
+ */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <cmocka.h>

@@ -68,7 +68,8 @@ static trn_status configure(trn_error **error) {
   if (!status) status = trn_config_set(root, "a.b.c", "2", error);
   if (!status) status = trn_config_set(root, "list[]", "x", error);
   if (!status) status = trn_config_add(root, "more", TRN_CONFIG_LIST, NULL, "f:1", &list, error);
-  for (int i = 0; i < 40 && !status; i++) status = trn_config_add(list, NULL, TRN_CONFIG_TEXT, "item", "f:2", NULL, error);
+  for (int i = 0; i < 40 && !status; i++)
+    status = trn_config_add(list, NULL, TRN_CONFIG_TEXT, "item", "f:2", NULL, error);
   trn_config_destroy(root);
   return status;
 }
@@ -90,8 +91,7 @@ static trn_status build(void *user, trn_edit *edit, const trn_rel **root, const 
   (void)error;
   const trn_rel *left = trn_edit_range(edit, 0, 3, 1), *right = trn_edit_range(edit, 0, 3, 1);
   const trn_expr *keys[2] = {trn_edit_column(edit, left, 0), trn_edit_column(edit, right, 0)};
-  const trn_expr *equal =
-      trn_edit_call(edit, TRN_HOME_NATIVE, "=", trn_edit_type(edit, TRN_TYPE_BOOL), false, keys, 2);
+  const trn_expr *equal = trn_edit_call(edit, TRN_HOME_NATIVE, "=", trn_edit_type(edit, TRN_TYPE_BOOL), false, keys, 2);
   const trn_rel *join = trn_edit_join(edit, TRN_JOIN_INNER, left, right, equal);
   if (user) join = trn_edit_join(edit, TRN_JOIN_INNER, join, trn_edit_plan(edit, user), NULL);
   const trn_expr *key = trn_edit_column(edit, join, 0);

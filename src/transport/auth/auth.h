@@ -1,4 +1,5 @@
-/* The bundled authenticator, inside: files of users and tokens, JSON web tokens, hashes. Public headers and OpenSSL only.
+/* The bundled authenticator, inside: files of users and tokens, JSON web tokens, hashes. Public headers and OpenSSL
+ * only.
  *
  *   bundled.c  the vtable, configuration, reloading     files.c  users and tokens from files     hash.c  hashes at rest
  *   jwt.c      tokens: form, claims                     jwks.c   keys                            base64.c */
@@ -11,25 +12,25 @@
 
 #include <trunnion/auth.h>
 
-#define TRN_AUTH_FILE_BYTES_MAX (16u << 20)  /* of a file of users, tokens or keys */
-#define TRN_AUTH_ENTRIES_MAX 100000u         /* lines of such a file */
-#define TRN_AUTH_TOKENS_MAX 10000u           /* each is compared with what a caller presents */
-#define TRN_AUTH_GROUPS_MAX 10000u           /* of one user */
-#define TRN_AUTH_HEADER_BYTES_MAX 65536u     /* of what a caller presents */
+#define TRN_AUTH_FILE_BYTES_MAX (16u << 20) /* of a file of users, tokens or keys */
+#define TRN_AUTH_ENTRIES_MAX 100000u        /* lines of such a file */
+#define TRN_AUTH_TOKENS_MAX 10000u          /* each is compared with what a caller presents */
+#define TRN_AUTH_GROUPS_MAX 10000u          /* of one user */
+#define TRN_AUTH_HEADER_BYTES_MAX 65536u    /* of what a caller presents */
 #define TRN_AUTH_JWT_BYTES_MAX 32768u
 #define TRN_AUTH_JWT_HEADER_BYTES_MAX 8192u
-#define TRN_AUTH_JWT_NESTING_MAX 16          /* of JSON inside a token */
-#define TRN_AUTH_KEYS_MAX 1000u              /* of a JWKS file */
-#define TRN_AUTH_KEY_TRIES_MAX 16u           /* keys that are tried for a token without a key id */
+#define TRN_AUTH_JWT_NESTING_MAX 16 /* of JSON inside a token */
+#define TRN_AUTH_KEYS_MAX 1000u     /* of a JWKS file */
+#define TRN_AUTH_KEY_TRIES_MAX 16u  /* keys that are tried for a token without a key id */
 #define TRN_AUTH_RSA_BITS_MIN 2048
 #define TRN_AUTH_RSA_BITS_MAX 16384
-#define TRN_AUTH_SECRET_BYTES_MIN 32u        /* of an HMAC key: RFC 7518, 3.2 */
-#define TRN_AUTH_SCRYPT_LOG_N_MAX 17         /* cost of a stored hash: 128 MiB */
+#define TRN_AUTH_SECRET_BYTES_MIN 32u /* of an HMAC key: RFC 7518, 3.2 */
+#define TRN_AUTH_SCRYPT_LOG_N_MAX 17  /* cost of a stored hash: 128 MiB */
 #define TRN_AUTH_PBKDF2_ROUNDS_MAX 10000000
-#define TRN_AUTH_VERIFIED_MAX 1024u          /* passwords that were right lately */
+#define TRN_AUTH_VERIFIED_MAX 1024u /* passwords that were right lately */
 #define TRN_AUTH_VERIFIED_MS (300u * 1000)
-#define TRN_AUTH_PEERS_MAX 4096u             /* addresses whose failures are counted */
-#define TRN_AUTH_RELOAD_MS 1000u             /* a changed file of keys is looked for at most so often */
+#define TRN_AUTH_PEERS_MAX 4096u /* addresses whose failures are counted */
+#define TRN_AUTH_RELOAD_MS 1000u /* a changed file of keys is looked for at most so often */
 
 /* ---- base64.c ---- */
 /* Strict: no padding, no spaces, no bits left over. `url`: '-' and '_'. False: not base64. `out` has room for size. */
@@ -40,22 +41,22 @@ bool trn__auth_base64_decode_padded(const char *text, size_t size, uint8_t *out,
 void trn__auth_base64_encode(const uint8_t *data, size_t size, bool url, char *out);
 
 /* ---- hash.c ---- */
-bool trn__auth_hash_is_known(const char *hash);       /* of a password: a form that verify takes */
+bool trn__auth_hash_is_known(const char *hash); /* of a password: a form that verify takes */
 bool trn__auth_verify_password(const char *hash, const char *password, size_t size); /* takes tens of milliseconds */
-bool trn__auth_token_digest(const char *hash, uint8_t out[32]); /* false: not a token's hash */
+bool trn__auth_token_digest(const char *hash, uint8_t out[32]);                      /* false: not a token's hash */
 bool trn__auth_sha256(const void *data, size_t size, uint8_t out[32]);
 void trn__auth_no_password(const char *password, size_t size); /* as long as a wrong one, for users who are not there */
 
 /* ---- files.c ---- */
 typedef struct auth_user {
   const char *name;
-  const char *hash; /* or NULL */
+  const char *hash;   /* or NULL */
   uint8_t digest[32]; /* of a token */
   const char *const *groups;
   size_t group_count;
 } auth_user;
 typedef struct auth_users {
-  char *text;     /* the file; the entries point into it */
+  char *text;       /* the file; the entries point into it */
   auth_user *users; /* sorted by name, unless they are tokens */
   size_t count;
   const char **groups;
@@ -74,7 +75,7 @@ typedef enum auth_key_type { AUTH_KEY_RSA = 0, AUTH_KEY_EC, AUTH_KEY_OKP, AUTH_K
 typedef struct auth_algorithm {
   const char *name;
   auth_key_type type;
-  const char *digest;  /* NULL: EdDSA */
+  const char *digest; /* NULL: EdDSA */
   bool is_pss;
   int coordinate_size; /* EC: of r and s; the curve is the one that has it */
 } auth_algorithm;

@@ -192,8 +192,8 @@ static trn_status check_bearer(auth_bundled *b, auth_state *state, const char *t
   if (found) return give_identity(state, found->name, found->groups, found->group_count, 0, out, error);
   if (b->keys_path && (memchr(token, '.', size) || !b->tokens_path))
     return check_jwt(b, state, token, size, true, out, error);
-  return refuse(error, b->keys_path || b->tokens_path ? "The token is not known here"
-                                                      : "Bearer tokens are not accepted here");
+  return refuse(error,
+                b->keys_path || b->tokens_path ? "The token is not known here" : "Bearer tokens are not accepted here");
 }
 
 /* ---- basic ---- */
@@ -254,7 +254,8 @@ static trn_status check_password(auth_bundled *b, auth_state *state, const char 
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Out of memory");
   if (user && verified(state, digest, false)) return give_identity(state, name, NULL, 0, 0, out, error);
   if (!may_try(b, peer))
-    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Too many wrong passwords from this address: try again later");
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
+                         "Too many wrong passwords from this address: try again later");
   bool right = false;
   if (user && user->hash) {
     right = trn__auth_verify_password(user->hash, password, strlen(password));
@@ -315,8 +316,9 @@ static trn_status authenticate(void *self, const trn_credentials *credentials, t
   } else if (credentials->certificate && *credentials->certificate && b->takes_certificates) {
     status = give_identity(state, credentials->certificate, NULL, 0, 0, out, error);
   } else {
-    status = refuse(error, "This server wants to know who calls: give a token (in PySpark ';token=...'), a password, or a "
-                           "client certificate, as it is configured");
+    status =
+        refuse(error, "This server wants to know who calls: give a token (in PySpark ';token=...'), a password, or a "
+                      "client certificate, as it is configured");
   }
   state_unref(state);
   return status;
@@ -360,11 +362,14 @@ static trn_status read_algorithms(auth_bundled *b, const trn_config *node, trn_e
   size_t count = 0, room = sizeof b->algorithms / sizeof *b->algorithms;
   for (const char *name; (name = text_at(node, count)) && count < room; count++) {
     if (!(b->algorithms[count] = trn__auth_algorithm(name)))
-      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
-                           "%s: algorithms: '%s' is none of RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA "
-                           "HS256 HS384 HS512", trn_config_origin(node), name);
+      return trn_error_set(
+          error, TRN_INVALID_ARGUMENT, NULL,
+          "%s: algorithms: '%s' is none of RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA "
+          "HS256 HS384 HS512",
+          trn_config_origin(node), name);
   }
-  for (; !node && count < sizeof usual / sizeof *usual; count++) b->algorithms[count] = trn__auth_algorithm(usual[count]);
+  for (; !node && count < sizeof usual / sizeof *usual; count++)
+    b->algorithms[count] = trn__auth_algorithm(usual[count]);
   b->rules.algorithms = b->algorithms;
   b->rules.algorithm_count = count;
   if (count) return TRN_OK;
@@ -372,8 +377,8 @@ static trn_status read_algorithms(auth_bundled *b, const trn_config *node, trn_e
 }
 
 static trn_status read_jwt(auth_bundled *b, const trn_config *jwt, trn_error **error) {
-  static const char *const keys[] = {"jwks",   "issuer", "audience",      "algorithms", "user_claim", "groups_claim",
-                                     "leeway", "require_expiry", NULL};
+  static const char *const keys[] = {"jwks",         "issuer", "audience",       "algorithms", "user_claim",
+                                     "groups_claim", "leeway", "require_expiry", NULL};
   uint64_t leeway_ms = 30000;
   if (!(b->user_claim = strdup("sub")) || !(b->groups_claim = strdup("groups")))
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "no memory");
@@ -434,8 +439,7 @@ trn_status trn_auth_create(const trn_config *config, trn_authenticator **out, tr
   pthread_mutex_init(&b->mutex, NULL);
   trn_status status = read_config(b, config, error);
   if (!status) status = state_read(b, &b->state, error);
-  if (!status && (status = trn_authenticator_create(&ops, b, out)))
-    trn_error_set(error, status, NULL, "no memory");
+  if (!status && (status = trn_authenticator_create(&ops, b, out))) trn_error_set(error, status, NULL, "no memory");
   if (status) destroy(b);
   return status;
 }

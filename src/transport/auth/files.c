@@ -33,7 +33,8 @@ trn_status trn__auth_read_file(const char *path, char **out, size_t *size, trn_e
                              strerror_r(errno, reason, sizeof reason));
   }
   if (fd >= 0) close(fd);
-  if (!status && memchr(text, 0, have)) status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s is no text", path);
+  if (!status && memchr(text, 0, have))
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s is no text", path);
   if (status) {
     free(text);
     return status;
@@ -93,8 +94,8 @@ trn_status trn__auth_users_read(const char *path, bool tokens, auth_users *out, 
   size_t size = 0, number = 0, group_used = 0;
   trn_status status = trn__auth_read_file(path, &users.text, &size, error);
   if (status) return status;
-  size_t lines = count_char(users.text, '\n') + 1, commas = count_char(users.text, ',') + count_char(users.text, ' ') +
-                                                            count_char(users.text, '\t');
+  size_t lines = count_char(users.text, '\n') + 1,
+         commas = count_char(users.text, ',') + count_char(users.text, ' ') + count_char(users.text, '\t');
   users.users = calloc(lines, sizeof *users.users);
   users.groups = calloc(lines + commas, sizeof *users.groups);
   if (!users.users || !users.groups) {
@@ -112,7 +113,8 @@ trn_status trn__auth_users_read(const char *path, bool tokens, auth_users *out, 
       break;
     }
     size_t groups = 0;
-    status = parse_line(path, number, line, tokens, &users.users[users.count], users.groups + group_used, &groups, error);
+    status =
+        parse_line(path, number, line, tokens, &users.users[users.count], users.groups + group_used, &groups, error);
     group_used += groups;
     users.count++;
   }
@@ -120,7 +122,8 @@ trn_status trn__auth_users_read(const char *path, bool tokens, auth_users *out, 
     qsort(users.users, users.count, sizeof *users.users, by_name);
     for (size_t i = 1; i < users.count && !status; i++)
       if (by_name(&users.users[i - 1], &users.users[i]) == 0)
-        status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: user '%s' is there twice", path, users.users[i].name);
+        status =
+            trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: user '%s' is there twice", path, users.users[i].name);
   }
   if (status) {
     trn__auth_users_finish(&users);

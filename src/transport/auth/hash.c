@@ -1,5 +1,5 @@
-/* Passwords and tokens as they lie in files. Passwords: $scrypt$ln=14,r=8,p=1$SALT$HASH, or $pbkdf2-sha256$ROUNDS$SALT$HASH
- * (both as Python's passlib writes them). Tokens: sha256$HEX. */
+/* Passwords and tokens as they lie in files. Passwords: $scrypt$ln=14,r=8,p=1$SALT$HASH, or
+ * $pbkdf2-sha256$ROUNDS$SALT$HASH (both as Python's passlib writes them). Tokens: sha256$HEX. */
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <stdio.h>

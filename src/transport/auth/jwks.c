@@ -151,7 +151,9 @@ static const char *read_key(const cJSON *object, auth_key *key) {
     const char *name;
     auth_key_type type;
     const char *(*read)(const cJSON *object, auth_key *key);
-  } types[] = {{"RSA", AUTH_KEY_RSA, read_rsa}, {"EC", AUTH_KEY_EC, read_ec}, {"OKP", AUTH_KEY_OKP, read_okp},
+  } types[] = {{"RSA", AUTH_KEY_RSA, read_rsa},
+               {"EC", AUTH_KEY_EC, read_ec},
+               {"OKP", AUTH_KEY_OKP, read_okp},
                {"oct", AUTH_KEY_OCT, read_oct}};
   const char *type = text_of(object, "kty"), *algorithm = text_of(object, "alg"), *id = text_of(object, "kid");
   if (!type) return "a key needs 'kty'";

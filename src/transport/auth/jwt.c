@@ -193,8 +193,7 @@ bool trn__auth_jwt_verify(const char *token, size_t size, const auth_keys *keys,
   *out = (auth_claims){0};
   *unknown_key = false;
   *why = "The token is no JSON web token";
-  if (size > TRN_AUTH_JWT_BYTES_MAX || !split(token, size, &parts) ||
-      parts.header_size > TRN_AUTH_JWT_HEADER_BYTES_MAX)
+  if (size > TRN_AUTH_JWT_BYTES_MAX || !split(token, size, &parts) || parts.header_size > TRN_AUTH_JWT_HEADER_BYTES_MAX)
     return false;
   cJSON *header = parse_object(parts.header, parts.header_size), *claims = NULL;
   const auth_algorithm *algorithm = header ? allowed(rules, header) : NULL;

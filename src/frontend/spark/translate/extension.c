@@ -1,5 +1,5 @@
-/* Messages of somebody's own: google.protobuf.Any in a relation, an expression or a command goes to the translator that is
- * registered for its type; this is what the translator sees of us (translator.h). */
+/* Messages of somebody's own: google.protobuf.Any in a relation, an expression or a command goes to the translator that
+ * is registered for its type; this is what the translator sees of us (translator.h). */
 #include "core/query.h"
 #include "core/registry.h"
 #include "frontend/spark/service.h"
@@ -71,8 +71,8 @@ static bool has_column(const trn_rel *rel, uint32_t id) {
   return false;
 }
 
-static trn_status take_relation(spark_translator *t, const Google__Protobuf__Any *message,
-                                const trn_translated *given, spark_relation *out, trn_error **error) {
+static trn_status take_relation(spark_translator *t, const Google__Protobuf__Any *message, const trn_translated *given,
+                                spark_relation *out, trn_error **error) {
   const spark_scope *scope = (const spark_scope *)given->scope;
   if (!given->rel || !scope) return bad_answer(message, "no relation", error);
   for (uint32_t i = 0; i < scope->count; i++)
@@ -207,8 +207,8 @@ trn_status spark__relation_extension(spark_translator *t, const Spark__Connect__
   return status ? status : take_relation(t, message, &given, out, error);
 }
 
-trn_status spark__expression_extension(spark_translator *t, const Google__Protobuf__Any *message,
-                                       trn_position position, spark_value *out, trn_error **error) {
+trn_status spark__expression_extension(spark_translator *t, const Google__Protobuf__Any *message, trn_position position,
+                                       spark_value *out, trn_error **error) {
   const registry_translator *translator = NULL;
   trn_translation x;
   trn_translated_expr given = {.struct_size = sizeof given};
@@ -365,9 +365,8 @@ static trn_status copy_column(spark_translator *t, const trn_scope_column *given
   if (given->qualifier_count > SPARK_QUALIFIER_PARTS_MAX)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The column '%s' has more than %d parts before its name.",
                          given->name, SPARK_QUALIFIER_PARTS_MAX);
-  *out = (spark_column){.expr = given->column,
-                        .name = trn__arena_strdup(t->arena, given->name),
-                        .hidden = given->is_hidden};
+  *out = (spark_column){
+      .expr = given->column, .name = trn__arena_strdup(t->arena, given->name), .hidden = given->is_hidden};
   if (given->metadata) out->metadata = trn__arena_strdup(t->arena, given->metadata);
   bool ok = out->name && (out->metadata || !given->metadata);
   if (ok && given->qualifier_count) {
