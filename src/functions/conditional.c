@@ -43,6 +43,23 @@ static trn_status bind_limit(fn_call *call, fn_type *out, struct ArrowSchema *sc
   return TRN_OK;
 }
 
+/* A file that cannot be read as it should: its path. */
+static trn_status raise_read_failure(fn_call *call) {
+  if (call->rows == 0) return TRN_OK;
+  fn_text path = fn__get_text(&call->columns[0], 0);
+  trn_status status = fn__raise(&call->report, "FAILED_READ_FILE.NO_HINT", NULL);
+  fn__param(&call->report, "path", path.data, path.size);
+  return status;
+}
+
+static trn_status bind_path(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
+  (void)schema;
+  if (call->count != 1 || call->columns[0].type.kind != FN_STRING) return fn__mismatch(call);
+  *out = fn__type(FN_NULL);
+  call->nullable = 1;
+  return TRN_OK;
+}
+
 /* ---- greatest, least: nulls are passed over; null when all are ---- */
 #define EXTREME(T, better)                                                                                             \
   for (int64_t row = 0; row < call->rows; row++) {                                                                     \
@@ -236,6 +253,7 @@ static trn_status bind_compare(fn_call *call, fn_type *out, struct ArrowSchema *
 #define COMPARE(name, op)                                                                                              \
   { "trn." name, TRN_IMMUTABLE, FN_STRICT, op, bind_compare, compare }
 const fn_scalar fn__conditional_table[] = {
+    {"trn.raise_read_failure", TRN_VOLATILE, 0, 0, bind_path, raise_read_failure},
     {"trn.raise_limit_length", TRN_VOLATILE, 0, 0, bind_limit, raise_limit_length},
     {"trn.raise_error", TRN_VOLATILE, FN_POSITION, 0, bind_raise, raise_error}, /* volatile: not to be folded away */
     {"trn.greatest", TRN_IMMUTABLE, 0, 1, bind_extreme, extreme},

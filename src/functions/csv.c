@@ -101,6 +101,23 @@ static bool needs_quotes(fn_text text, fn_text separator) {
   return false;
 }
 
+/* How many values a line has. */
+static trn_status csv_count(fn_call *call) {
+  const fn_column *c = call->columns;
+  for (int64_t row = 0; row < call->rows; row++) {
+    int32_t count = 1;
+    bool quoted;
+    if (!fn__row_is_null(&call->out, row)) {
+      fn_text text = fn__get_text(&c[0], row);
+      dialect d = {fn__get_text(&c[1], row), first_of(&c[2]), first_of(&c[3])};
+      size_t end = field_end(&d, text, 0, &quoted);
+      for (; at_separator(&d, text, end); count++) end = field_end(&d, text, end + d.separator.size, &quoted);
+    }
+    ((int32_t *)call->out.data)[row] = count;
+  }
+  return TRN_OK;
+}
+
 static trn_status csv_quote(fn_call *call) {
   for (int64_t row = 0; row < call->rows; row++) {
     if (fn__row_is_null(&call->out, row)) {
@@ -127,9 +144,11 @@ static trn_status csv_quote(fn_call *call) {
 
 FN_BIND(field, "sisss", fn__type(FN_STRING))
 FN_BIND(quote, "ssb", fn__type(FN_STRING))
+FN_BIND(count, "ssss", fn__type(FN_INT32))
 
 const fn_scalar fn__csv_table[] = {
     {"trn.csv_field", TRN_IMMUTABLE, FN_STRICT | FN_NULLABLE, 0, bind_field, csv_field},
+    {"trn.csv_count", TRN_IMMUTABLE, FN_STRICT, 0, bind_count, csv_count},
     {"trn.csv_quote", TRN_IMMUTABLE, FN_STRICT, 0, bind_quote, csv_quote},
     {NULL},
 };

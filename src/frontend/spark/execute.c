@@ -275,6 +275,10 @@ trn_status spark__handle_execute(spark_rpc *rpc, ProtobufCMessage *message, trn_
   if (id && !trn__uuid_is_valid(id)) return invalid_handle(error, TRN_INVALID_ARGUMENT, "INVALID_HANDLE.FORMAT", id);
   spark_execution *execution = NULL;
   status = spark__execution_create(rpc->session, id, &execution, error);
+  size_t trace_size = 0;
+  const void *trace = trn_call_metadata(rpc->call, "traceparent", &trace_size);
+  if (!status && trace && trace_size == sizeof execution->traceparent - 1)
+    memcpy(execution->traceparent, trace, trace_size); /* zero-terminated: it was made zeroed */
   if (!status) status = copy_tags(execution, request, error);
   if (!status) {
     read_options(execution, request);

@@ -379,6 +379,7 @@ struct spark_execution {
   char id[TRN_UUID_SIZE];
   char **tags;
   size_t tag_count;
+  char traceparent[56]; /* of the call that began it; "": none */
   bool is_reattachable, may_chunk;
   size_t chunk_bytes; /* 0: not asked for */
   pthread_mutex_t mutex;

@@ -26,6 +26,7 @@ typedef struct cached_source {
 
 struct spark_catalog {
   pthread_mutex_t mu;
+  trn_map *inferred; /* keys -> schemas as text; guarded by mu */
   trn_vec views;   /* view; guarded by mu */
   trn_vec sources; /* cached_source; guarded by mu */
   uint64_t clock;
@@ -62,8 +63,34 @@ void spark__catalog_destroy(spark_catalog *catalog) {
   for (size_t i = 0; i < catalog->sources.count; i++) free_source(catalog->sources.items[i]);
   trn__vec_finish(&catalog->views);
   trn__vec_finish(&catalog->sources);
+  trn__map_destroy(catalog->inferred, free);
   pthread_mutex_destroy(&catalog->mu);
   free(catalog);
+}
+
+const char *spark__catalog_inferred(spark_catalog *catalog, trn_arena *arena, const char *key) {
+  pthread_mutex_lock(&catalog->mu);
+  const char *found = catalog->inferred ? trn__map_get(catalog->inferred, key, strlen(key)) : NULL;
+  const char *copy = found ? trn__arena_strdup(arena, found) : NULL;
+  pthread_mutex_unlock(&catalog->mu);
+  return copy;
+}
+
+void spark__catalog_keep_inferred(spark_catalog *catalog, const char *key, const char *schema) {
+  char *copy = strdup(schema);
+  void *old = copy;
+  trn_map *full = NULL;
+  pthread_mutex_lock(&catalog->mu);
+  if (catalog->inferred && trn__map_count(catalog->inferred) >= TRN_SOURCE_CACHE_MAX) {
+    full = catalog->inferred;
+    catalog->inferred = NULL;
+  }
+  if (!catalog->inferred) catalog->inferred = trn__map_create();
+  void *before = NULL;
+  if (copy && catalog->inferred && trn__map_set(catalog->inferred, key, strlen(key), copy, &before)) old = before;
+  pthread_mutex_unlock(&catalog->mu);
+  trn__map_destroy(full, free);
+  free(old);
 }
 
 /* ---- views ---- */

@@ -69,6 +69,10 @@ trn_status spark__relation_plan(spark_translator *t, const spark_relation *relat
     return status;
   }
   status = trn__plan_create(arena, root, fields, t->next_column, t->timezone, t->sql, out);
+  if (status == TRN_OK && (status = spark__plan_functions(t, *out))) {
+    trn_plan_unref(*out);
+    *out = NULL;
+  }
   return status == TRN_OK ? TRN_OK : trn_error_set(error, status, NULL, "The plan could not be made.");
 }
 

@@ -131,7 +131,12 @@ typedef struct spark_state {
   bool has_generators;                   /* some call was one: where they may not stand is checked */
   bool foreign_positions;                /* positions refer to another text than t->sql: drop them */
   const Spark__Connect__SQL *parameters; /* what :name and ? mean */
+  /* Functions that were called, for policies: a hash set by identity. NULL: none so far. */
+  const struct spark_function **used;
+  unsigned used_count;
 } spark_state;
+/* Gives the names of the functions that were called to the plan. */
+trn_status spark__plan_functions(const spark_translator *t, trn_plan *plan);
 
 static inline spark_state *spark__state(spark_translator *t) {
   return t->state;

@@ -1,5 +1,6 @@
 /* Where rows come from: files, rows of the request, views and tables by name. */
 #include "core/query.h"
+#include "frontend/spark/translate/infer.h"
 #include "frontend/spark/translate/scope.h"
 #include "frontend/spark/translate/table.h"
 #include "frontend/spark/translate/write.h"
@@ -190,6 +191,10 @@ typedef struct file_read {
   const trn_type *schema; /* given, or NULL */
   spark_partitions partitions; /* columns behind those of the files */
   const spark_source_spec *table; /* or NULL */
+  const Spark__Connect__Read__DataSource *node; /* whose options these are, or NULL */
+  spark_text_options text;
+  bool as_lines; /* rows are made of lines here, not by the engine's reader */
+  trn_vec files; /* their names, then */
 } file_read;
 
 static trn_status open_files(spark_translator *t, const file_read *read, const trn_type *schema, const char *schema_key,
@@ -369,6 +374,108 @@ static trn_status read_files(spark_translator *t, file_read *read, const spark_q
   return status == TRN_OK ? partition_values(t, read, out, error) : status;
 }
 
+/* ---- CSV and JSON by lines ---- */
+
+/* Decides whether the files can be read that way: local, not compressed, with options that are known. */
+static trn_status choose_reader(spark_translator *t, file_read *read, const char *first, trn_error **error) {
+  bool csv = strcmp(read->format, "csv") == 0, served = false, plain = false;
+  if (!csv && strcmp(read->format, "json") != 0) return read_options_of(t, read->node, read->format, first, &read->options, error);
+  spark__text_options(read->node, csv, &read->text, &served);
+  trn_status status = spark__text_files(t, read->paths, read->path_count, &read->files, &plain, error);
+  read->as_lines = !status && served && plain && !read->text.multi_line;
+  if (status || !read->as_lines) return status ? status : read_options_of(t, read->node, read->format, first, &read->options, error);
+  read->options = (read_options){.items = TRN_NEW_N(t->arena, trn_kv, 8), .header = read->text.header};
+  return read->options.items ? TRN_OK : trn__no_memory(error);
+}
+
+/* What the result depends on, as text. NULL: not to be kept. */
+static const char *inference_key(spark_translator *t, const file_read *read) {
+  uint8_t digest[16];
+  uint64_t files, bytes;
+  trn_strbuf key = {0};
+  if (!t->catalog || !trn__paths_version(read->paths, read->path_count, digest, &files, &bytes)) return NULL;
+  trn__strbuf_printf(&key, "%s %d", read->format, t->case_sensitive);
+  for (int i = 0; i < 16; i++) trn__strbuf_printf(&key, "%02x", digest[i]);
+  for (size_t i = 0; i < read->path_count; i++) trn__strbuf_printf(&key, "\1%s", read->paths[i]);
+  for (size_t i = 0; read->node && i < read->node->n_options; i++)
+    trn__strbuf_printf(&key, "\2%s\3%s", read->node->options[i]->key, read->node->options[i]->value ? read->node->options[i]->value : "");
+  return spark__finish_text(t, &key);
+}
+
+static trn_status infer(spark_translator *t, const file_read *read, const trn_type **out, trn_error **error) {
+  const char *key = inference_key(t, read), *known = key ? spark__catalog_inferred(t->catalog, t->arena, key) : NULL;
+  Spark__Connect__DataType *proto = NULL;
+  if (known && spark__sql_parse_type(t->arena, known, strlen(known), NULL, &proto, NULL) == TRN_OK &&
+      spark__type_from_proto(t->arena, proto, out, NULL) == TRN_OK)
+    return TRN_OK;
+  trn_status status = strcmp(read->format, "csv") == 0 ? spark__infer_csv(t, &read->files, &read->text, out, error)
+                                                       : spark__infer_json(t, &read->files, &read->text, out, error);
+  trn_strbuf text = {0};
+  if (!status && key) spark__type_sql(&text, *out);
+  if (!status && key && !text.failed) spark__catalog_keep_inferred(t->catalog, key, text.data ? text.data : "");
+  trn__strbuf_finish(&text);
+  return status;
+}
+
+/* The engine gives lines: a CSV of one column whose separator and quote are in no text. */
+static trn_status read_lines(spark_translator *t, file_read *read, const spark_qualifier *qualifier, spark_relation *out,
+                             trn_error **error) {
+  bool csv = strcmp(read->format, "csv") == 0;
+  trn_source *source = NULL;
+  const trn_field *fields = NULL;
+  uint32_t count = 0;
+  const trn_type *schema = NULL;
+  trn_scan_info info;
+  trn_status status = read->table && read->table->listed ? TRN_OK : find_partitions(t, read, error);
+  if (!status) {
+    schema = read->schema;
+    if (!schema) status = infer(t, read, &schema, error);
+  }
+  if (status) return status;
+  file_read lines = *read;
+  const trn_field line = {.name = "value", .type = trn__type(TRN_TYPE_STRING), .nullable = true};
+  lines.format = "csv";
+  lines.schema = trn__type_struct(t->arena, &line, 1);
+  lines.schema_text = "\1lines";
+  lines.options.items = TRN_NEW_N(t->arena, trn_kv, read->options.count + 8);
+  if (!lines.schema || !lines.options.items) return trn__no_memory(error);
+  if (read->options.count) memcpy(lines.options.items, read->options.items, read->options.count * sizeof(trn_kv));
+  lines.options.items[lines.options.count++] = (trn_kv){"has_header", csv && read->text.header ? "true" : "false"};
+  lines.options.items[lines.options.count++] = (trn_kv){"delimiter", "1"};
+  lines.options.items[lines.options.count++] = (trn_kv){"quote", "2"};
+  if (csv && read->text.comment) {
+    const char *number = trn__arena_printf(t->arena, "%u", (unsigned char)read->text.comment);
+    if (!number) return trn__no_memory(error);
+    lines.options.items[lines.options.count++] = (trn_kv){"comment", number};
+  }
+  status = open_files(t, &lines, lines.schema, lines.schema_text, &source, &fields, &count, error);
+  trn_field *shown = status ? NULL : TRN_NEW_N(t->arena, trn_field, count);
+  const char *label = trn__arena_printf(t->arena, "%s %s", read->format, read->path_count ? read->paths[0] : "");
+  if (!status && (!shown || !label)) status = trn__no_memory(error);
+  for (uint32_t i = 0; !status && i < count; i++) shown[i] = fields[i], shown[i].nullable = true;
+  if (!status) status = files_info(t, read, &info, error);
+  if (!status && read->table && read->table->listed) info = read->table->info;
+  if (!status) status = scan(t, source, shown, NULL, count, label, &info, NULL, out, error);
+  if (!status) status = partition_values(t, &lines, out, error);
+  if (!status) status = spark__rows_of_lines(t, csv, schema, &read->text, read->path_count ? read->paths[0] : "", out, error);
+  if (status || !qualifier) return status;
+  return spark__alias_relation(t, out, qualifier->parts, qualifier->count, error);
+}
+
+static trn_status read_either(spark_translator *t, file_read *read, const spark_qualifier *qualifier, spark_relation *out,
+                              trn_error **error) {
+  trn_status status = TRN_OK;
+  bool inferred = !read->as_lines && read->files.count && strcmp(read->format, "csv") == 0 && read->text.multi_line &&
+                  read->text.infer && !read->schema;
+  if (inferred) { /* records of several lines are read by the engine, as what Spark finds in them */
+    status = infer(t, read, &read->schema, error);
+    read->schema_text = "\1inferred";
+  }
+  if (!status) status = read->as_lines ? read_lines(t, read, qualifier, out, error) : read_files(t, read, qualifier, out, error);
+  trn__vec_finish(&read->files);
+  return status;
+}
+
 static trn_status file_format(spark_translator *t, const char *given, const char **out, trn_error **error) {
   static const char *const formats[] = {"parquet", "csv", "json", "arrow"};
   static const char *const known[] = {"orc", "text", "avro", "jdbc", "xml", "binaryfile", "rate", "socket", "kafka"};
@@ -424,13 +531,13 @@ static trn_status data_source(spark_translator *t, const Spark__Connect__Read__D
   for (size_t i = 0; i < node->n_paths; i++) read.paths[read.path_count++] = node->paths[i];
   for (size_t i = 0; i < node->n_options && read.path_count == 0; i++)
     if (strcasecmp(node->options[i]->key, "path") == 0) read.paths[read.path_count++] = node->options[i]->value;
-  status = read_options_of(t, node, read.format, read.path_count ? read.paths[0] : NULL, &read.options, error);
-  if (status != TRN_OK) return status;
+  read.node = node;
   for (size_t i = 0; i < node->n_options; i++)
     if (strcasecmp(node->options[i]->key, "basePath") == 0 &&
         (read.path_count != 1 || strcmp(node->options[i]->value, read.paths[0]) != 0))
       return spark__unimplemented(t, NOWHERE, error, "The option basePath with another path");
   status = expand_patterns(t, &read, error);
+  if (status == TRN_OK) status = choose_reader(t, &read, read.path_count ? read.paths[0] : NULL, error);
   if (status != TRN_OK) return status;
   if (read.path_count == 0)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNABLE_TO_INFER_SCHEMA", NOWHERE, "format", read.format, NULL);
@@ -444,7 +551,7 @@ static trn_status data_source(spark_translator *t, const Spark__Connect__Read__D
       status = spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_SCHEMA_NON_STRUCT_TYPE",
                             NOWHERE, "inputSchema", node->schema, "dataType", "", NULL);
   }
-  return status == TRN_OK ? read_files(t, &read, NULL, out, error) : status;
+  return status == TRN_OK ? read_either(t, &read, NULL, out, error) : status;
 }
 
 /* ---- names ---- */
@@ -453,11 +560,12 @@ trn_status spark__read_source(spark_translator *t, const Spark__Connect__Read__D
   file_read read = {.paths = spec->paths, .path_count = spec->path_count, .schema = spec->schema, .table = spec};
   trn_strbuf key = {0}; /* of the source, in the session's cache: by its types */
   trn_status status = file_format(t, spec->format, &read.format, error);
-  if (!status) status = read_options_of(t, options, read.format, spec->paths[0], &read.options, error);
+  read.node = options;
+  if (!status) status = choose_reader(t, &read, spec->paths[0], error);
   spark__type_sql(&key, spec->schema);
   read.schema_text = spark__finish_text(t, &key);
   if (!status && !read.schema_text) status = trn__no_memory(error);
-  return status ? status : read_files(t, &read, spec->qualifier, out, error);
+  return status ? status : read_either(t, &read, spec->qualifier, out, error);
 }
 
 static trn_status not_found(spark_translator *t, char *const *parts, size_t count, trn_position position,
@@ -570,9 +678,9 @@ static trn_status named_table(spark_translator *t, const Spark__Connect__Read__N
   if (count != 2 || file_format(t, parts[0], &read.format, NULL) != TRN_OK)
     return not_found(t, parts, count, position, error);
   read.paths[0] = parts[1];
-  status = read_options_of(t, NULL, read.format, parts[1], &read.options, error);
+  status = choose_reader(t, &read, parts[1], error);
   if (status != TRN_OK) return status;
-  return read_files(t, &read, NULL, out, error);
+  return read_either(t, &read, NULL, out, error);
 }
 
 trn_status spark__relation_created(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,

@@ -159,6 +159,9 @@ trn_status spark__catalog_set_view(spark_catalog *catalog, const char *name, con
 /* Unpacks into `arena`; NULL in *out when there is none. Case as the setting says. */
 trn_status spark__catalog_view(spark_catalog *catalog, trn_arena *arena, const char *name, bool case_sensitive,
                                Spark__Connect__Relation **out, trn_error **error);
+/* What was inferred of files, by a key that changes with them; a copy in `arena`, or NULL. */
+const char *spark__catalog_inferred(spark_catalog *catalog, trn_arena *arena, const char *key);
+void spark__catalog_keep_inferred(spark_catalog *catalog, const char *key, const char *schema);
 bool spark__catalog_drop_view(spark_catalog *catalog, const char *name, bool case_sensitive);
 /* A source opened for a view's or a query's Read, kept so that the same files are not inferred again for each plan:
  * keyed by format, paths, options, schema; refreshed when a file's size or mtime changed. */

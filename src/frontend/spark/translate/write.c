@@ -462,5 +462,9 @@ trn_status spark__translate_write(spark_translator *t, const Spark__Connect__Rel
     return status;
   }
   status = trn__plan_create(arena, rel, field, t->next_column, t->timezone, t->sql, out);
+  if (status == TRN_OK && (status = spark__plan_functions(t, *out))) {
+    trn_plan_unref(*out);
+    *out = NULL;
+  }
   return status ? trn_error_set(error, status, NULL, "The plan could not be made.") : TRN_OK;
 }
