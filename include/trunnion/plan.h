@@ -348,9 +348,9 @@ typedef struct trn_mask {
   const char *column;
   const char *text;
 } trn_mask;
-/** The guarded form of a scan: rows that fail any of the `filters` are gone (conditions see real values), then the masked
- *  columns are replaced wherever they are used, and no condition from above is moved below both: each column comes
- *  through "trn.barrier" unless `is_open`. */
+/** The guarded form of a scan: rows that fail any of the `filters` are gone (they see real values), then the masked columns
+ *  are replaced wherever they are used. A condition from above that an optimizer moves below the filter finds nulls in the
+ *  rows that are gone: each column comes as "case when <filters> then it end", unless `is_open`. */
 TRN_API const trn_rel *trn_edit_guard(trn_edit *edit, const trn_rel *scan, const char *const *filters, size_t filter_count,
                                       const trn_mask *masks, size_t mask_count, const trn_text_context *context,
                                       bool is_open, trn_error **error);

@@ -100,6 +100,5 @@ extern const fn_scalar fn__arithmetic_table[], fn__rounding_table[], fn__cast_ta
     fn__text_format_table[], fn__number_format_table[], fn__random_table[], fn__crypt_table[], fn__vector_table[],
     fn__text_parts_table[], fn__time_span_table[], fn__csv_table[], fn__json_schema_table[],
     fn__chance_table[];
-extern const fn_scalar fn__barrier_table[];
 const trn_function_library *fn__library(void);
 #endif

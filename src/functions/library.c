@@ -15,7 +15,6 @@ static trn_function_library library;
 static once_flag once = ONCE_FLAG_INIT;
 
 static const fn_scalar *const TABLES[] = {
-    fn__barrier_table,
     fn__arithmetic_table,  fn__rounding_table, fn__cast_table,        fn__datetime_table,    fn__datetime_format_table,
     fn__interval_table,    fn__string_table,   fn__string_more_table, fn__math_table,        fn__hash_table,
     fn__conditional_table, fn__nested_table,   fn__nested_make_table, fn__nested_list_table, fn__nested_map_table,

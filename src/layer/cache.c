@@ -40,8 +40,7 @@ static trn_walk look_at_rel(void *user, const trn_rel *rel) {
 static trn_walk look_at_expr(void *user, const trn_expr *expr, const trn_rel *holder) {
   inquiry *q = user;
   (void)holder;
-  bool is_barrier = expr->kind == TRN_EXPR_CALL && strcmp(expr->u.call.name, "trn.barrier") == 0;
-  if (trn_expr_volatility(expr) == 2 && !is_barrier) q->keeps = false;
+  if (trn_expr_volatility(expr) == 2) q->keeps = false;
   return q->keeps ? TRN_WALK_ON : TRN_WALK_STOP;
 }
 

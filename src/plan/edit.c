@@ -289,12 +289,24 @@ static trn_status inner_scan(guard *g, bool all) {
   return TRN_OK;
 }
 
-static const trn_expr *sealed(guard *g, const trn_expr *value, bool seals) {
-  if (!seals || !value) return value;
-  trn_expr *call =
-      trn__expr_call(g->edit->arena, TRN_HOME_LIBRARY, "trn.barrier", value->type, value->nullable, &value, 1);
-  if (call) call->u.call.volatility = 2; /* no condition moves below it */
-  return call;
+/* The value, but only where the row is to be seen. An optimizer may move a condition of the query below the filter (they
+ * commute, it thinks) and evaluate it first, and a condition that fails tells what it failed on: so there is nothing to
+ * see in hidden rows even there. */
+static const trn_expr *sealed(guard *g, const trn_expr *condition, const trn_expr *value) {
+  if (!condition || !value) return value;
+  const trn_expr *args[] = {condition, value};
+  return trn__expr_create(g->edit->arena, TRN_EXPR_CASE, value->type, true, args, 2);
+}
+
+/* All of the conditions. */
+static const trn_expr *conjunction(guard *g, const trn_expr *const *conditions, size_t count) {
+  const trn_expr *all = conditions[0];
+  for (size_t i = 1; i < count && all; i++) {
+    const trn_expr *args[] = {all, conditions[i]};
+    bool nullable = all->nullable || conditions[i]->nullable;
+    all = trn__expr_call(g->edit->arena, TRN_HOME_NATIVE, "and", trn__type(TRN_TYPE_BOOL), nullable, args, 2);
+  }
+  return all;
 }
 
 /* Filters over the scan, then the projection that gives the outer ids. */
@@ -309,19 +321,20 @@ static trn_status guard_build(guard *g, const char *const *filters, size_t filte
   trn_status status = TRN_OK;
   for (size_t i = 0; i < filter_count && status == TRN_OK; i++)
     status = trn_edit_parse(edit, &g->scan, filters[i], g->context, trn__type(TRN_TYPE_BOOL), &conditions[i], g->error);
+  const trn_expr *all = status == TRN_OK && filter_count ? conjunction(g, conditions, filter_count) : NULL;
+  if (status == TRN_OK && filter_count && !all) status = trn__no_memory(g->error);
   for (uint32_t i = 0; i < count && status == TRN_OK; i++) {
     if (g->masks[i])
       status = trn_edit_parse(edit, &g->scan, g->masks[i]->text, g->context, columns[i].type, &exprs[i], g->error);
     else
       exprs[i] = trn__expr_column(edit->arena, &g->scan->columns[i]);
-    if (status == TRN_OK) exprs[i] = sealed(g, exprs[i], seals);
+    if (status == TRN_OK && seals) exprs[i] = sealed(g, all, exprs[i]);
     if (status == TRN_OK && !exprs[i]) status = trn__no_memory(g->error);
     if (status == TRN_OK) columns[i].nullable = exprs[i]->nullable;
   }
   const trn_rel *rel = g->scan;
-  for (size_t i = 0; i < filter_count && status == TRN_OK && rel; i++)
-    rel = trn__rel_filter(edit->arena, rel, conditions[i]);
   if (status) return status;
+  if (all) rel = trn__rel_filter(edit->arena, rel, all);
   *out = rel ? trn__rel_project(edit->arena, rel, exprs, columns, count) : NULL;
   return *out ? TRN_OK : trn__no_memory(g->error);
 }
