@@ -371,9 +371,12 @@ static trn_status collect_schema(spark_execution *execution, trn_stream *stream,
 static trn_status start(spark_execution *execution, trn_error **error) {
   trn_session *session = execution->session->session;
   const trn_execute_request request = {.struct_size = sizeof request,
+                                       .operation_id = execution->id,
                                        .plan = execution->plan,
                                        .tags = (const char *const *)execution->tags,
-                                       .tag_count = execution->tag_count};
+                                       .tag_count = execution->tag_count,
+                                       .protocol = "spark",
+                                       .traceparent = execution->traceparent[0] ? execution->traceparent : NULL};
   trn_operation *operation = NULL;
   trn_stream *stream = NULL;
   trn_status status = TRN_OK;

@@ -1,5 +1,6 @@
 /* Calls of functions by name: the lookup, the number of arguments, their implicit casts, and what most rows need: a
  * kernel or an operator called with them. Rows that need more have a builder in functions_*.c. */
+#include "frontend/spark/translate/scope.h"
 #include "frontend/spark/translate/values.h"
 #include <stdio.h>
 #include <strings.h>
@@ -343,9 +344,35 @@ static trn_status unresolved(spark_translator *t, const spark_call *call, trn_er
                       (char *)NULL);
 }
 
+enum { USED_FUNCTIONS = 2048 }; /* a power of two, well above the number of functions there are */
+
+static bool note_function(spark_translator *t, const spark_function *row) {
+  spark_state *state = spark__state(t);
+  if (!state->used && !(state->used = TRN_NEW_N(t->arena, const spark_function *, USED_FUNCTIONS))) return false;
+  size_t at = ((uintptr_t)row >> 4) * 0x9E3779B97F4A7C15ull >> 53;
+  while (state->used[at] && state->used[at] != row) at = (at + 1) % USED_FUNCTIONS;
+  if (state->used[at] || state->used_count >= USED_FUNCTIONS / 2) return true;
+  state->used[at] = row;
+  state->used_count++;
+  return true;
+}
+
+trn_status spark__plan_functions(const spark_translator *t, trn_plan *plan) {
+  const spark_state *state = t->state;
+  size_t count = 0;
+  if (!state || !state->used) return TRN_OK;
+  const char **names = TRN_NEW_N(plan->arena, const char *, state->used_count);
+  if (!names) return TRN_RESOURCE_EXHAUSTED;
+  for (size_t i = 0; i < USED_FUNCTIONS; i++)
+    if (state->used[i]) names[count++] = state->used[i]->name;
+  trn__plan_set_functions(plan, names, count);
+  return TRN_OK;
+}
+
 trn_status spark__call(spark_translator *t, const spark_call *call, spark_value *out, trn_error **error) {
   const spark_function *row = spark__function_find(call->name, strlen(call->name));
   if (!row) return unresolved(t, call, error);
+  if (!note_function(t, row)) return trn__no_memory(error);
   spark_builder b = {.t = t, .call = call, .function = row, .count = call->arg_count, .error = error};
   size_t least, most;
   arity(row->arguments, &least, &most);
