@@ -53,6 +53,7 @@ def pytest(*arguments):
 
 def clients():
     pytest("tests/clients")
+    pytest("tests/flightsql")
     pytest("tests/program")
     script = ROOT / "tests/interop/interop.sh"
     if not shutil.which("go"):
