@@ -79,7 +79,10 @@ static bool same_node(const trn_expr *a, const trn_expr *b) {
   case TRN_EXPR_CAST: return a->u.cast.is_try == b->u.cast.is_try;
   case TRN_EXPR_CASE: return true;
   case TRN_EXPR_IN_LIST: return a->u.in_list.negated == b->u.in_list.negated;
-  default: return false; /* subqueries and lambdas: never known to be the same */
+  case TRN_EXPR_SUBQUERY: /* the same one in two places, not two that say the same */
+    return a->u.subquery.rel == b->u.subquery.rel && a->u.subquery.kind == b->u.subquery.kind &&
+           a->u.subquery.negated == b->u.subquery.negated;
+  default: return false; /* lambdas: never known to be the same */
   }
 }
 
@@ -96,6 +99,18 @@ static bool is_position(const trn_expr *literal, trn_position position) {
  * different. */
 enum { VISITS_MAX = 100000 };
 
+/* a + b is b + a: of what Spark reorders before it compares. */
+static bool commutes(const trn_expr *expr) {
+  static const char *const names[] = {"+",       "*",      "and",    "or", "=", "is_not_distinct_from",
+                                      "bit_and", "bit_or", "bit_xor"};
+  if (expr->kind != TRN_EXPR_CALL || expr->arg_count < 2) return false;
+  const char *name = expr->u.call.name;
+  if (expr->u.call.home == TRN_HOME_LIBRARY) return strcmp(name, "trn.add") == 0 || strcmp(name, "trn.multiply") == 0;
+  for (size_t i = 0; expr->u.call.home == TRN_HOME_NATIVE && i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i], name) == 0) return true;
+  return false;
+}
+
 static bool same_at(const trn_expr *a, const trn_expr *b, trn_position a_at, trn_position b_at, int *budget) {
   if (a == b) return true;
   if (--*budget < 0) return false;
@@ -104,7 +119,14 @@ static bool same_at(const trn_expr *a, const trn_expr *b, trn_position a_at, trn
   if (a->position.start >= 0) a_at = a->position;
   if (b->position.start >= 0) b_at = b->position;
   bool kernel = (a->kind == TRN_EXPR_CALL && a->u.call.home == TRN_HOME_LIBRARY) || a->kind == TRN_EXPR_AGGREGATE;
-  for (uint32_t i = 0; i < a->arg_count; i++) {
+  uint32_t swapped = 0; /* operands that were compared the other way round */
+  if (commutes(a) && !same_at(a->args[0], b->args[0], a_at, b_at, budget)) {
+    if (!same_at(a->args[0], b->args[1], a_at, b_at, budget) || !same_at(a->args[1], b->args[0], a_at, b_at, budget))
+      return false;
+    if (a->arg_count == 2) return true;
+    swapped = 2;
+  }
+  for (uint32_t i = swapped; i < a->arg_count; i++) {
     if (kernel && is_position(a->args[i], a_at) && is_position(b->args[i], b_at)) continue;
     if (!same_at(a->args[i], b->args[i], a_at, b_at, budget)) return false;
   }
