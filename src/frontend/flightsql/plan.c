@@ -7,14 +7,26 @@
 
 /* ---- names ---- */
 
+/* Rows that came with a request of the session's own: policies let them through. */
+static trn_scan_label *own_rows(void) {
+  const trn_scan_info info = {.struct_size = sizeof info, .kind = TRN_SCAN_LOCAL};
+  trn_scan_label *label = NULL;
+  return trn_scan_label_create(&info, &label) == TRN_OK ? label : NULL;
+}
+
 static bool find_temporary(flightsql_session *session, const char *name, trn_resolved_table *out, trn_status *status,
                            trn_error **error) {
   pthread_mutex_lock(&session->mutex);
   flightsql_temporary *table = trn__map_get(session->temporary, name, strlen(name));
   if (table) {
     out->source = trn_backend_source_ref(table->backend, table->source);
-    *status = trn__schema_copy(&table->schema, &out->schema) ? trn__no_memory(error) : TRN_OK;
-    if (*status) trn_backend_source_unref(table->backend, out->source);
+    out->label = own_rows();
+    *status = !out->label || trn__schema_copy(&table->schema, &out->schema) ? trn__no_memory(error) : TRN_OK;
+    if (*status) {
+      trn_backend_source_unref(table->backend, out->source);
+      trn_scan_label_unref(out->label);
+      *out = (trn_resolved_table){0};
+    }
   }
   pthread_mutex_unlock(&session->mutex);
   return table != NULL;
@@ -82,7 +94,11 @@ trn_status flightsql__plan_scan(flightsql_session *session, trn_source *source, 
   if (!status) {
     scan->u.scan.source = source;
     scan->u.scan.indexes = indexes;
-    status = trn__source_hold(arena, trn_session_backend(session->session), source);
+    trn_scan_label *label = own_rows();
+    scan->u.scan.info = label;
+    status = label ? trn__label_hold(arena, label) : TRN_RESOURCE_EXHAUSTED;
+    trn_scan_label_unref(label);
+    if (!status) status = trn__source_hold(arena, trn_session_backend(session->session), source);
     if (status) trn__no_memory(error);
   }
   if (status) {
