@@ -8,7 +8,9 @@ import argparse, json, os, pathlib, random, re, subprocess, sys, tempfile, threa
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOOLS = pathlib.Path(os.environ.get("TRUNNION_YARDSTICKS", ROOT.parent / "shared/tools"))
 sys.path.insert(0, str(ROOT / "tests/clients"))
+sys.path.insert(0, str(ROOT / "tests"))
 from conftest import start_server  # noqa: E402
+import soak  # noqa: E402
 
 # Each suite: the program, its arguments, where its output says how many passed, and how many must: what was reached.
 FLOORS = json.loads((ROOT / "tests/floors.json").read_text())
