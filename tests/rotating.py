@@ -134,13 +134,14 @@ def main():
     parser.add_argument("--only", default="", help="these parts, with commas between")
     parser.add_argument("--record-golden", action="store_true", help="write the lists of golden queries that fail")
     options = parser.parse_args()
-    names = sorted([*FLOORS, "golden", *(f"generation-{name}" for name in GENERATIONS)])
+    names = sorted([*FLOORS, "golden", "soak", *(f"generation-{name}" for name in GENERATIONS)])
     chosen = names if options.all else [random.Random(options.seed).choice(names)]
     if options.only:
         chosen = options.only.split(",")
     process, url = start_server()
     try:
-        results = [golden(url, record=True)] if options.record_golden else [run(name, url) for name in chosen]
+        results = [golden(url, record=True)] if options.record_golden else [
+            soak.soak(url.replace("sc://", ""), process.pid, 60, 4) if name == "soak" else run(name, url) for name in chosen]
     finally:
         process.terminate()
         process.wait(30)
