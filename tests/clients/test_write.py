@@ -232,7 +232,7 @@ def test_compressed_text_comes_back(spark, tmp_path):
     ("select null a", [], "csv", "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE"),
     ("select 1 a", [], "bogus", "DATA_SOURCE_NOT_FOUND")])
 def test_what_cannot_be_written(spark, tmp_path, query, parts, format, condition):
-    with pytest.raises(AnalysisException) as error:
+    with pytest.raises(PySparkException) as error:
         spark.sql(query).write.format(format).partitionBy(*parts).save(str(tmp_path / "t"))
     assert error.value.getCondition() == condition
     assert os.listdir(tmp_path) == []

@@ -110,6 +110,8 @@ static const struct {
 } classes_by_condition[] = {
     {"CONNECT_INVALID_PLAN", class_plan},
     {"DATA_SOURCE_NOT_FOUND", class_class},
+    {"FAILED_READ_FILE", class_spark},
+    {"MALFORMED_RECORD_IN_PARSING", class_spark},
     {"INVALID_HANDLE", class_sql},
     {"INVALID_CURSOR", class_sql},
     {"OPERATION_CANCELED", class_sql},

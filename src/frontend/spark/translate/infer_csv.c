@@ -144,8 +144,14 @@ static bool is_date(const inference *n, const char *s, size_t size) {
 
 static bool is_timestamp(const inference *n, const char *s, size_t size) {
   int64_t micros, offset;
-  if (n->options->timestamp_format) return false;
-  return size < 64 && spark__parse_timestamp(s, size, &micros, &offset);
+  char whole[96];
+  if (n->options->timestamp_format || size >= 64) return false;
+  if (spark__parse_timestamp(s, size, &micros, &offset)) return true;
+  /* A time alone is one of today; an hour may stand without minutes. */
+  bool time_only = size && (*s == 'T' || (size > 2 && (s[1] == ':' || s[2] == ':')));
+  int made = time_only ? snprintf(whole, sizeof whole, "2000-01-01 %.*s", (int)(size - (*s == 'T')), s + (*s == 'T'))
+                       : snprintf(whole, sizeof whole, "%.*s:00", (int)size, s);
+  return made > 0 && (time_only || size >= 12) && spark__parse_timestamp(whole, (size_t)made, &micros, &offset);
 }
 
 /* The type of one value, tried from `from` on. */

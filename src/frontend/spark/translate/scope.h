@@ -109,6 +109,7 @@ typedef struct spark_lambda {
 /* A view inside another. */
 typedef struct spark_view_frame {
   const char *name;
+  const char *catalog, *database; /* of one that a catalog keeps; NULL: a temporary one */
   const struct spark_view_frame *outer;
 } spark_view_frame;
 
@@ -359,7 +360,7 @@ typedef struct spark_source_spec {
 trn_status spark__read_source(spark_translator *t, const Spark__Connect__Read__DataSource *options,
                               const spark_source_spec *spec, spark_relation *out, trn_error **error);
 /* A view stands alone: nothing of the query around it is visible inside. */
-trn_status spark__translate_view(spark_translator *t, const char *name, const Spark__Connect__Relation *relation,
+trn_status spark__translate_view(spark_translator *t, spark_view_frame frame, const Spark__Connect__Relation *relation,
                                  spark_relation *out, trn_error **error);
 trn_status spark__relation_local(spark_translator *t, const Spark__Connect__LocalRelation *local, spark_relation *out,
                                  trn_error **error);

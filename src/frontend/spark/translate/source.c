@@ -23,7 +23,7 @@ static trn_status label_scan(spark_translator *t, const trn_field *fields, const
   if (!views || !columns) return trn__no_memory(error);
   size_t place = info.view_count;
   for (const spark_view_frame *frame = innermost; frame; frame = frame->outer)
-    views[--place] = (trn_scan_view){.name = frame->name, .is_temporary = true};
+    views[--place] = (trn_scan_view){frame->catalog, frame->database, frame->name, frame->catalog == NULL};
   for (uint32_t i = 0; i < count; i++)
     columns[order ? order[i] : i] = (trn_scan_column){fields[i].name, fields[i].type, fields[i].nullable};
   info.struct_size = sizeof info;
@@ -207,10 +207,14 @@ static trn_status open_files(spark_translator *t, const file_read *read, const t
                                 .options = read->options.items,
                                 .option_count = read->options.count};
   trn_status status = schema ? export_schema(schema, &arrow, error) : TRN_OK;
+  trn_scan_label *label = NULL; /* of a table: the right to it is what counts, not that to its paths */
+  if (status == TRN_OK && read->table && trn_scan_label_create(&read->table->info, &label)) status = trn__no_memory(error);
   if (status == TRN_OK) {
     request.schema = schema ? &arrow : NULL;
+    request.label = label;
     status = spark__open_source(t, &request, schema_key, source, fields, count, error);
   }
+  trn_scan_label_unref(label);
   if (arrow.release) arrow.release(&arrow);
   return status;
 }
@@ -352,6 +356,15 @@ static trn_status files_info(spark_translator *t, const file_read *read, trn_sca
   return TRN_OK;
 }
 
+/* A table, with the version of its files where the catalog does not list them. */
+static trn_scan_info table_info(const file_read *read, const trn_scan_info *files) {
+  trn_scan_info info = read->table->info;
+  if (read->table->listed) return info;
+  info.version = files->version, info.files = files->files, info.bytes = files->bytes;
+  info.options = files->options, info.option_count = files->option_count;
+  return info;
+}
+
 static trn_status read_files(spark_translator *t, file_read *read, const spark_qualifier *qualifier,
                              spark_relation *out, trn_error **error) {
   trn_source *source = NULL;
@@ -369,7 +382,7 @@ static trn_status read_files(spark_translator *t, file_read *read, const spark_q
   if (!label) return trn__no_memory(error);
   trn_scan_info info;
   status = files_info(t, read, &info, error);
-  if (read->table && read->table->listed) info = read->table->info;
+  if (read->table) info = table_info(read, &info);
   if (status == TRN_OK) status = scan(t, source, shown, order, count, label, &info, qualifier, out, error);
   return status == TRN_OK ? partition_values(t, read, out, error) : status;
 }
@@ -454,7 +467,8 @@ static trn_status read_lines(spark_translator *t, file_read *read, const spark_q
   if (!status && (!shown || !label)) status = trn__no_memory(error);
   for (uint32_t i = 0; !status && i < count; i++) shown[i] = fields[i], shown[i].nullable = true;
   if (!status) status = files_info(t, read, &info, error);
-  if (!status && read->table && read->table->listed) info = read->table->info;
+  if (!status && read->table) info = table_info(read, &info);
+  info.is_raw = true;
   if (!status) status = scan(t, source, shown, NULL, count, label, &info, NULL, out, error);
   if (!status) status = partition_values(t, &lines, out, error);
   if (!status) status = spark__rows_of_lines(t, csv, schema, &read->text, read->path_count ? read->paths[0] : "", out, error);
@@ -576,10 +590,10 @@ static trn_status not_found(spark_translator *t, char *const *parts, size_t coun
                       "searchPath", "[`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]", NULL);
 }
 
-trn_status spark__translate_view(spark_translator *t, const char *name, const Spark__Connect__Relation *relation,
+trn_status spark__translate_view(spark_translator *t, spark_view_frame frame, const Spark__Connect__Relation *relation,
                                  spark_relation *out, trn_error **error) {
   spark_state *state = spark__state(t), before = *state;
-  const spark_view_frame frame = {name, before.view};
+  frame.outer = before.view;
   if (state->view_depth >= TRN_VIEW_DEPTH_MAX)
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Views are nested deeper than TRN_VIEW_DEPTH_MAX (%u).",
                          TRN_VIEW_DEPTH_MAX);
@@ -622,7 +636,7 @@ static trn_status view_by_name(spark_translator *t, const char *name, spark_rela
   *shared = (spark_shared){.name = trn__arena_strdup(t->arena, name)};
   if (!shared->name) return trn__no_memory(error);
   const spark_plan_id *mark = state->last_plan;
-  status = spark__translate_view(t, shared->name, relation, &shared->relation, error);
+  status = spark__translate_view(t, (spark_view_frame){.name = shared->name}, relation, &shared->relation, error);
   spark__plan_id_forget(t, mark);
   if (status != TRN_OK) return status;
   shared->next = state->views;

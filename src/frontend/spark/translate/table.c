@@ -363,7 +363,8 @@ static trn_status read_table(spark_translator *t, const spark_table_name *name, 
                             .qualifier = qualifier,
                             .schema = trn__type_struct(t->arena, fields, count),
                             .label = trn__arena_printf(t->arena, "%s.%s", name->database, name->name)};
-  spec.info = (trn_scan_info){.kind = TRN_SCAN_TABLE,
+  spec.info = (trn_scan_info){.struct_size = sizeof(trn_scan_info),
+                              .kind = TRN_SCAN_TABLE,
                               .catalog = trn_catalog_name(name->catalog),
                               .database = name->database,
                               .table = name->name,
@@ -449,7 +450,9 @@ static trn_status read_view(spark_translator *t, const spark_table_name *name, c
   state->view_catalog = info->view_catalog;
   state->view_database = info->view_database ? info->view_database : name->database;
   const spark_plan_id *mark = state->last_plan;
-  trn_status status = spark__translate_view(t, name->name, relation, out, error);
+  const spark_view_frame frame = {
+      .name = name->name, .catalog = trn_catalog_name(name->catalog), .database = name->database};
+  trn_status status = spark__translate_view(t, frame, relation, out, error);
   spark__plan_id_forget(t, mark);
   state->view_catalog = before.catalog;
   state->view_database = before.database;

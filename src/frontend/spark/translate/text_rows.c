@@ -48,11 +48,38 @@ static trn_expr *field_text(rows *r, size_t index) {
   return is_null && cases[1] ? trn__expr_create(r->t->arena, TRN_EXPR_CASE, trn__type(TRN_TYPE_STRING), true, cases, 3) : NULL;
 }
 
+/* true and false, in any letters. */
+static trn_status only_words(rows *r, const trn_expr *raw, const trn_expr **out) {
+  spark_value value = {.expr = raw, .name = ""}, lower;
+  trn_status status = spark__call_by_name(r->t, "lower", &value, 1, NOWHERE, &lower, r->error);
+  if (status) return status;
+  const trn_expr *cases[] = {truth(r, "=", lower.expr, text(r, "true"), true), trn__expr_bool(r->t->arena, true),
+                             truth(r, "=", lower.expr, text(r, "false"), true), trn__expr_bool(r->t->arena, false)};
+  for (size_t i = 0; i < 4; i++)
+    if (!cases[i]) return trn__no_memory(r->error);
+  *out = trn__expr_create(r->t->arena, TRN_EXPR_CASE, trn__type(TRN_TYPE_BOOL), true, cases, 4);
+  return *out ? TRN_OK : trn__no_memory(r->error);
+}
+
+static trn_status without_blanks(rows *r, const trn_expr **raw) {
+  spark_value value = {.expr = *raw, .name = ""}, trimmed;
+  trn_status status = spark__call_by_name(r->t, "trim", &value, 1, NOWHERE, &trimmed, r->error);
+  if (status) return status;
+  const trn_expr *cases[] = {truth(r, "=", *raw, trimmed.expr, true), *raw};
+  *raw = cases[0] ? trn__expr_create(r->t->arena, TRN_EXPR_CASE, trn__type(TRN_TYPE_STRING), true, cases, 2) : NULL;
+  return *raw ? TRN_OK : trn__no_memory(r->error);
+}
+
 static trn_status typed_field(rows *r, const trn_expr *raw, const trn_type *type, const trn_expr **out) {
   bool date = type->id == TRN_TYPE_DATE, zoned = type->id == TRN_TYPE_TIMESTAMP;
   const char *format = date ? r->options->date_format : zoned || type->id == TRN_TYPE_TIMESTAMP_NTZ ? r->options->timestamp_format : NULL;
   *out = raw;
   if (type->id == TRN_TYPE_STRING) return TRN_OK;
+  if (type->id == TRN_TYPE_BOOL) return only_words(r, raw, out);
+  if (trn__type_is_integer(type)) { /* no blanks, unlike in a cast */
+    trn_status status = without_blanks(r, &raw);
+    if (status) return status;
+  }
   if (!format) return spark__cast(r->t, raw, type, SPARK_CAST_TRY, NOWHERE, out, r->error);
   const trn_expr *args[] = {raw, text(r, format), zoned ? spark__zone_literal(r->t) : text(r, "")};
   *out = kernel(r, date ? "trn.to_date_try" : zoned ? "trn.to_timestamp_try" : "trn.to_timestamp_ntz_try", type, args, zoned ? 3 : 2);
@@ -125,7 +152,8 @@ static trn_status json_values(rows *r, spark_value *values, const trn_expr **wro
 static trn_status only_good(rows *r, const trn_expr *wrong, spark_relation *relation) {
   const trn_expr *good = truth(r, "not", wrong, NULL, false);
   if (r->options->fails_fast) {
-    const trn_expr *path = text(r, r->path);
+    const char *shown = r->path[0] == '/' ? trn__arena_printf(r->t->arena, "file://%s", r->path) : r->path;
+    const trn_expr *path = shown ? text(r, shown) : NULL;
     trn_expr *raises = path ? trn__expr_call(r->t->arena, TRN_HOME_LIBRARY, "trn.raise_read_failure", trn__type(TRN_TYPE_NULL), true, &path, 1) : NULL;
     if (raises) raises->u.call.volatility = 2;
     const trn_expr *raised = raises ? trn__expr_cast(r->t->arena, raises, trn__type(TRN_TYPE_BOOL), false) : NULL;
