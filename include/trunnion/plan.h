@@ -167,6 +167,7 @@ typedef struct trn_scan_info {
   size_t view_count;
   const void *content; /**< LOCAL: the rows as they came; digested, not kept */
   size_t content_size;
+  bool is_raw; /**< `columns` are lines or the like, from which the query makes the columns that policies name */
 } trn_scan_info;
 
 /** An immutable copy of an info, reference counted. */

@@ -342,7 +342,10 @@ static trn_status open_files(trn_session *session, trn_table *table, const trn_t
                                   .options = options,
                                   .option_count = option_count,
                                   .schema = info->schema};
-    status = trn_backend_open_source(session, &request, out, schema, error);
+    /* Policies look at the table, not at where its files are. */
+    status = trn_table_label(table, &request.label, error);
+    if (!status) status = trn_backend_open_source(session, &request, out, schema, error);
+    trn_scan_label_unref(request.label);
   }
   free(paths), free(options);
   return status;

@@ -3,6 +3,7 @@
 #include <trunnion/catalog.h>
 
 #include "core/query.h"
+#include "plan/plan.h"
 
 trn_status trn_backend_add_catalog(trn_backend *backend, trn_catalog *catalog) {
   if (trn__backend_has_catalogs(backend)) return TRN_FAILED_PRECONDITION;
@@ -126,7 +127,12 @@ static trn_status plan_view(const view_scope *scope, const trn_table_info *info,
   if (inner.depth > TRN_VIEW_DEPTH_MAX)
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "views are nested deeper than TRN_VIEW_DEPTH_MAX (%u)",
                          TRN_VIEW_DEPTH_MAX);
-  return trn_backend_decode(scope->session, &input, out, error);
+  trn_plan *plan = NULL;
+  trn_status status = trn_backend_decode(scope->session, &input, &plan, error);
+  const trn_scan_view view = {info->catalog, info->database, info->name, false};
+  if (!status) status = trn__plan_through_view(plan, &view, out, error);
+  trn_plan_unref(plan);
+  return status;
 }
 
 static trn_status resolve_in(void *user, const char *const *parts, size_t count, trn_resolved_table *out,

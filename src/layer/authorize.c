@@ -206,6 +206,7 @@ static trn_status check_columns(const inquiry *q, const trn_rel *rel, const trn_
     const authorize_rule *rule = &q->rules->items[r];
     if (!rule->has_columns && !rule->hide.count) continue;
     if (!authorize__is_about(rule, q->session, info)) continue;
+    if (info->is_raw) return refuse_unknown(q, "text whose columns are made by the query");
     for (uint32_t i = 0; i < rel->column_count; i++) {
       if (!trn__is_live(&q->live, rel->columns[i].id)) continue;
       const char *name = trn_rel_scan_column_name(rel, i);

@@ -199,6 +199,27 @@ const trn_rel *trn_edit_scan(trn_edit *edit, const trn_rel *scan, trn_backend *b
   return copy;
 }
 
+/* ---- views ---- */
+
+static trn_status label_through(void *user, trn_edit *edit, const trn_rel *rel, const trn_rel **out,
+                                trn_error **error) {
+  trn_scan_label *label = NULL;
+  if (rel->kind != TRN_REL_SCAN || !rel->u.scan.info) return TRN_OK;
+  trn_rel *copy = trn__arena_copy(edit->arena, rel, sizeof *rel);
+  trn_status status = copy ? trn_scan_label_through(rel->u.scan.info, user, &label) : TRN_RESOURCE_EXHAUSTED;
+  if (status == TRN_OK) status = trn__label_hold(edit->arena, label);
+  trn_scan_label_unref(label); /* the arena's stays */
+  if (status) return trn__no_memory(error);
+  copy->u.scan.info = label;
+  *out = copy;
+  return TRN_OK;
+}
+
+trn_status trn__plan_through_view(trn_plan *plan, const trn_scan_view *view, trn_plan **out, trn_error **error) {
+  trn_rewriting rewriting = {.struct_size = sizeof rewriting, .rel = label_through, .user = (void *)view};
+  return trn_plan_rewrite(plan, &rewriting, out, error);
+}
+
 /* ---- columns of sources ---- */
 
 static bool name_is(const char *name, const char *data, size_t size, bool ignore_case) {

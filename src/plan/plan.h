@@ -188,6 +188,8 @@ trn_status trn__plan_create(trn_arena *arena, const trn_rel *root, const trn_fie
 
 /* Before the plan is shared. `names` of the plan's arena, in any order, may repeat: they are sorted in place. */
 void trn__plan_set_functions(trn_plan *plan, const char **names, size_t count);
+/* The plan of a view: its scans say that they are reached through it. Gives `*out`. */
+trn_status trn__plan_through_view(trn_plan *plan, const trn_scan_view *view, trn_plan **out, trn_error **error);
 /* Makes the arena hold a reference to a label; NULL is accepted. */
 trn_status trn__label_hold(trn_arena *arena, trn_scan_label *label);
 
