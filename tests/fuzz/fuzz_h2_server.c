@@ -63,7 +63,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   shutdown(fd, SHUT_WR); /* the server reads all of it, then the end, and closes */
   for (;;) {
     struct pollfd poller = {.fd = fd, .events = POLLIN};
-    if (poll(&poller, 1, 60000) <= 0) abort(); /* it hangs */
+    int ready = poll(&poller, 1, 60000);
+    if (ready < 0 && errno == EINTR) continue; /* libFuzzer's alarm */
+    if (ready <= 0) abort();                   /* it hangs */
     ssize_t got = recv(fd, sink, sizeof sink, 0);
     if (got == 0 || (got < 0 && errno != EAGAIN)) break;
   }
