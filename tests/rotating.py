@@ -49,7 +49,7 @@ CACHE = pathlib.Path(os.environ.get("TRUNNION_CACHE", pathlib.Path.home() / ".ca
 FAILURES = ROOT / "tests/data/spark/golden_failures.json"
 # Client generations: the packages of one environment each.
 GENERATIONS = {
-    "3.5": ["pyspark[connect]==3.5.7", "pandas<2.3", "numpy<2", "pyarrow", "setuptools"],
+    "3.5": ["pyspark[connect]==3.5.7", "pandas<2.3", "numpy<2", "pyarrow<17", "setuptools"],
     "4.0": ["pyspark-client==4.0.1", "pandas<3", "pyarrow", "grpcio-status"],
     "4.1": ["pyspark-client==4.1.1", "pandas<3", "pyarrow", "grpcio-status"],
 }
