@@ -1,9 +1,9 @@
-/* What the transport costs: bytes per idle connection and stream, CPU per call and per gigabyte at the server, time from the
- * start to the first answer. The server is a process of its own with an echo service; the client is client.h's.
- * usage: transport_cost [scale, default 1]; one "name value unit" per line. */
+/* What the transport costs: bytes per idle connection and stream, CPU per call and per gigabyte at the server, time
+ * from the start to the first answer. The server is a process of its own with an echo service; the client is
+ * client.h's. usage: transport_cost [scale, default 1]; one "name value unit" per line. */
 #include <fcntl.h>
-#include <signal.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,12 +158,17 @@ static void on_done(trn_client_call *call, void *user, const trn_client_result *
   atomic_fetch_add((atomic_int *)user, 1);
 }
 
-static const trn_client_handlers handlers = {.struct_size = sizeof handlers, .on_message = on_message, .on_done = on_done};
+static const trn_client_handlers handlers = {
+    .struct_size = sizeof handlers, .on_message = on_message, .on_done = on_done};
 
 static trn_client_call *start(const char *path, trn_method_kind kind, const char *text, atomic_int *dones) {
   trn_client_call *call = NULL;
-  trn_client_request request = {
-      .struct_size = sizeof request, .path = path, .kind = kind, .wait_for_ready = true, .handlers = &handlers, .user = dones};
+  trn_client_request request = {.struct_size = sizeof request,
+                                .path = path,
+                                .kind = kind,
+                                .wait_for_ready = true,
+                                .handlers = &handlers,
+                                .user = dones};
   trn_slice slice = {.data = text, .size = strlen(text)};
   if (trn_client_call_start(channel, &request, &call, NULL) != TRN_OK) exit(1);
   trn_client_call_send(call, &slice, 1, 0);
@@ -224,7 +229,8 @@ static void measure_connections(const char *path, int count) {
   long kb = child_kb();
   for (int i = 0; i < count; i++) {
     fds[i] = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (connect(fds[i], (struct sockaddr *)&address, sizeof address) != 0 || write(fds[i], hello, sizeof hello) < 0) exit(1);
+    if (connect(fds[i], (struct sockaddr *)&address, sizeof address) != 0 || write(fds[i], hello, sizeof hello) < 0)
+      exit(1);
   }
   invoke("/b/Echo", "x");
   usleep(200000);
@@ -245,7 +251,8 @@ int main(int argc, char **argv) {
   if (child < 0 || read(ready[0], &byte, 1) != 1) return 1;
   trn_connector *connector = NULL;
   trn_channel_options options = {.struct_size = sizeof options, .target = listen};
-  if (trn_connector_create_network(NULL, &connector, NULL) || trn_channel_open(connector, &options, &channel, NULL)) return 1;
+  if (trn_connector_create_network(NULL, &connector, NULL) || trn_channel_open(connector, &options, &channel, NULL))
+    return 1;
   trn_status status = invoke("/b/Echo", "x");
   figure("start_to_first_answer", (now() - begun) * 1e3, "ms");
   figure("server_at_rest", (double)child_kb() / 1024, "MB");

@@ -1,5 +1,5 @@
-/* One RPC, free of any transport: what a frontend sees (trn_call, trn_method, trn_routes), and what a host - the bundled
- * server or an adapter to somebody else's - implements (trn_call_host). Behaviour: gRPC over HTTP/2. */
+/* One RPC, free of any transport: what a frontend sees (trn_call, trn_method, trn_routes), and what a host - the
+ * bundled server or an adapter to somebody else's - implements (trn_call_host). Behaviour: gRPC over HTTP/2. */
 #ifndef TRUNNION_CALL_H
 #define TRUNNION_CALL_H
 #include <trunnion/error.h>
@@ -46,10 +46,10 @@ typedef struct trn_method {
   void (*on_cancel)(trn_call *call, void *user);
   /** Exactly once, last. The frontend drops its references to the call. */
   void (*on_done)(trn_call *call, void *user);
-  void *service;       /**< handed to on_open; `user` of the others is `service` until trn_call_set_user */
+  void *service;            /**< handed to on_open; `user` of the others is `service` until trn_call_set_user */
   size_t message_bytes_max; /**< largest request message; 0: the host's limit */
-  /** The frontend checks credentials itself (those of its own handshake, too): a caller whom the host's authenticator does
-   *  not know comes without an identity, instead of not at all. */
+  /** The frontend checks credentials itself (those of its own handshake, too): a caller whom the host's authenticator
+   * does not know comes without an identity, instead of not at all. */
   bool authenticates;
 } trn_method;
 
@@ -76,10 +76,11 @@ TRN_API const void *trn_call_metadata(const trn_call *call, const char *key, siz
 TRN_API size_t trn_call_metadata_count(const trn_call *call);
 TRN_API const trn_metadata *trn_call_metadata_at(const trn_call *call, size_t index);
 TRN_API int64_t trn_call_deadline_ns(const trn_call *call); /**< CLOCK_MONOTONIC; INT64_MAX: none */
-TRN_API const char *trn_call_peer(const trn_call *call);     /**< "ipv4:127.0.0.1:5123", "unix:", "inproc:" */
+TRN_API const char *trn_call_peer(const trn_call *call);    /**< "ipv4:127.0.0.1:5123", "unix:", "inproc:" */
 /** The identity that the transport authenticated (mTLS subject, or what the host's own middleware says); NULL: none. */
 TRN_API const char *trn_call_identity(const trn_call *call);
-/** The groups that the host's authenticator found for the identity. Returns the count; borrowed, as long as the call. */
+/** The groups that the host's authenticator found for the identity. Returns the count; borrowed, as long as the call.
+ */
 TRN_API size_t trn_call_groups(const trn_call *call, const char *const **groups);
 TRN_API bool trn_call_is_cancelled(const trn_call *call);
 
@@ -91,9 +92,9 @@ typedef enum trn_send_flags {
   TRN_SEND_COMPRESS = 2 /**< gzip, if the peer accepts it */
 } trn_send_flags;
 typedef enum trn_send_result {
-  TRN_SEND_READY = 0,  /**< queued; send more when you like */
-  TRN_SEND_FULL = 1,   /**< queued, past the high-water mark: wait for on_writable */
-  TRN_SEND_CLOSED = 2  /**< the call is over; the slices were released */
+  TRN_SEND_READY = 0, /**< queued; send more when you like */
+  TRN_SEND_FULL = 1,  /**< queued, past the high-water mark: wait for on_writable */
+  TRN_SEND_CLOSED = 2 /**< the call is over; the slices were released */
 } trn_send_result;
 /** Sends one message made of `count` slices, without copying those that have a release. Takes the slices in every case;
  *  slices without a release are copied before return. A release may run inside this function or after on_done, on any
@@ -131,7 +132,7 @@ typedef struct trn_call_request {
   size_t metadata_count;
   const char *peer;
   const char *identity;
-  int64_t deadline_ns; /**< CLOCK_MONOTONIC; INT64_MAX or 0: none */
+  int64_t deadline_ns;       /**< CLOCK_MONOTONIC; INT64_MAX or 0: none */
   const char *const *groups; /**< copied */
   size_t group_count;
 } trn_call_request;

@@ -24,10 +24,10 @@ typedef void (*trn_http_handler)(void *user, const char *path, trn_http_response
 /** Zero means the default for every member. */
 typedef struct trn_server_options {
   size_t struct_size;
-  /** "host:port", "[v6]:port" (port 0: any free one) or "unix:/path". Default "127.0.0.1:15002". A socket file that no server
-   *  listens on any more is replaced, and removed at the end. */
+  /** "host:port", "[v6]:port" (port 0: any free one) or "unix:/path". Default "127.0.0.1:15002". A socket file that no
+   * server listens on any more is replaced, and removed at the end. */
   const char *listen;
-  const char *cert_pem;  /**< PEM text; with key_pem: TLS with ALPN h2 */
+  const char *cert_pem; /**< PEM text; with key_pem: TLS with ALPN h2 */
   const char *key_pem;
   const char *client_ca_pem; /**< PEM text: clients must present a certificate that it signs */
   unsigned loops;            /**< event loops (threads); default: min(cores, 4) */
@@ -36,16 +36,18 @@ typedef struct trn_server_options {
   size_t send_high_water;    /**< queued bytes per call at which trn_call_send answers TRN_SEND_FULL; default 1 MiB */
   unsigned streams_max;      /**< concurrent streams per connection; default 1000 */
   unsigned connections_max;  /**< default 10,000 */
-  unsigned handshake_ms;         /**< TLS handshake and the first HTTP/2 settings; default 10,000 */
-  unsigned keepalive_ms;         /**< silence on a connection that has calls, then a PING; default 60,000 */
+  unsigned handshake_ms;     /**< TLS handshake and the first HTTP/2 settings; default 10,000 */
+  unsigned keepalive_ms;     /**< silence on a connection that has calls, then a PING; default 60,000 */
   unsigned keepalive_timeout_ms; /**< silence after that PING, then the peer is lost; default 20,000 */
-  /** PINGs of a client that come faster, on a connection to which nothing was sent meanwhile, are strikes; the third ends it
-   *  with ENHANCE_YOUR_CALM "too_many_pings". Default 5,000; one without calls may send one in two hours at no cost. */
+  /** PINGs of a client that come faster, on a connection to which nothing was sent meanwhile, are strikes; the third
+   * ends it with ENHANCE_YOUR_CALM "too_many_pings". Default 5,000; one without calls may send one in two hours at no
+   * cost. */
   unsigned ping_interval_min_ms;
   unsigned connection_idle_ms; /**< a connection without calls for so long is asked to leave (GOAWAY); 0: never */
   unsigned connection_age_ms;  /**< likewise an old one; its calls may end; 0: never */
-  unsigned stalled_ms;         /**< a peer that takes nothing of what waits for it, or pauses inside a message: default 120,000 */
-  size_t memory_bytes_max;     /**< request bytes held for all connections together; default 2 GiB */
+  unsigned
+      stalled_ms; /**< a peer that takes nothing of what waits for it, or pauses inside a message: default 120,000 */
+  size_t memory_bytes_max; /**< request bytes held for all connections together; default 2 GiB */
   /** Asked when a call opens, off the loops; what it answers is the call's identity and groups. A reference is taken.
    *  NULL: the certificate's name is the identity. */
   trn_authenticator *authenticator;
@@ -58,8 +60,8 @@ typedef struct trn_server_options {
 TRN_API trn_status trn_server_start(const trn_routes *routes, const trn_server_options *options, trn_server **out,
                                     trn_error **error);
 TRN_API int trn_server_port(const trn_server *server); /**< 0 for a unix socket */
-/** Replaces the certificates; connections that are there keep theirs, and no call is disturbed. On failure nothing changes.
- *  Threads: any. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (the server runs without TLS). Since 0.1. */
+/** Replaces the certificates; connections that are there keep theirs, and no call is disturbed. On failure nothing
+ * changes. Threads: any. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (the server runs without TLS). Since 0.1. */
 TRN_API trn_status trn_server_reload_tls(trn_server *server, const char *cert_pem, const char *key_pem,
                                          const char *client_ca_pem, trn_error **error);
 /** No new connections or calls; running calls have `grace_ms` to end, then they are cancelled. Joins the loops and

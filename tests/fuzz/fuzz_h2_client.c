@@ -1,5 +1,5 @@
-/* The bytes of a server, to the network's client: it connects, calls, and reads what the input says. What must hold: no crash, and
- * every call ends once. */
+/* The bytes of a server, to the network's client: it connects, calls, and reads what the input says. What must hold: no
+ * crash, and every call ends once. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

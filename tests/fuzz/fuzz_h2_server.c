@@ -1,5 +1,6 @@
-/* The bytes of a client, to the bundled server with the test service: HTTP/2 frames, headers, gRPC framing, gzip, metadata. The
- * preface is sent first, unless the first byte of the input is odd. What must hold: no crash, and every call that began ends. */
+/* The bytes of a client, to the bundled server with the test service: HTTP/2 frames, headers, gRPC framing, gzip,
+ * metadata. The preface is sent first, unless the first byte of the input is odd. What must hold: no crash, and every
+ * call that began ends. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -447,7 +447,8 @@ int main(int argc, char **argv) {
   }
   trn_connector *connector = NULL;
   trn_error *error = NULL;
-  if (trn_connector_create_network(NULL, &connector, &error) || trn_channel_open(connector, &options, &channel, &error)) {
+  if (trn_connector_create_network(NULL, &connector, &error) ||
+      trn_channel_open(connector, &options, &channel, &error)) {
     fprintf(stderr, "%s\n", trn_error_message(error));
     return 2;
   }

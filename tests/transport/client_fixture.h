@@ -112,7 +112,8 @@ static inline void told_done(trn_client_call *call, void *user, const trn_client
   t->status = result->status;
   snprintf(t->message, sizeof t->message, "%s", result->message);
   t->details_size = result->details_size;
-  if (result->details && result->details_size < sizeof t->details) memcpy(t->details, result->details, result->details_size);
+  if (result->details && result->details_size < sizeof t->details)
+    memcpy(t->details, result->details, result->details_size);
   t->trailing_count = told_metadata(t, t->trailing, result->trailing, result->trailing_count);
   t->is_unprocessed = result->is_unprocessed;
   t->attempts = result->attempts;

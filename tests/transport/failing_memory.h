@@ -1,5 +1,5 @@
-/* Allocations that fail on demand, once or from then on: this program's malloc, which is visible to the shared libraries
- * (nghttp2, OpenSSL, zlib), comes before the C library's. Include it once in a program. */
+/* Allocations that fail on demand, once or from then on: this program's malloc, which is visible to the shared
+ * libraries (nghttp2, OpenSSL, zlib), comes before the C library's. Include it once in a program. */
 #ifndef TESTS_TRANSPORT_FAILING_MEMORY_H
 #define TESTS_TRANSPORT_FAILING_MEMORY_H
 #include <errno.h>
@@ -20,7 +20,7 @@ void *REAL(malloc)(size_t size);
 void *REAL(calloc)(size_t count, size_t size);
 void *REAL(realloc)(void *memory, size_t size);
 
-static atomic_int until_failure; /* 0: none fails; 1: the next one */
+static atomic_int until_failure;  /* 0: none fails; 1: the next one */
 static atomic_bool failure_lasts; /* then all that follow fail too */
 static atomic_int failures;
 

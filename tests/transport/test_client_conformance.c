@@ -235,8 +235,8 @@ static void slices_are_released_once_and_not_copied(void **state) {
   peer *p = *state;
   told *t = call_begin(p->channel, "/t.Test/Sum", TRN_METHOD_CLIENT_STREAM);
   for (int i = 0; i < 20; i++) {
-    trn_slice slices[3] = {service_slice(&p->service, 100, 'a'), {.data = "b", .size = 1},
-                           service_slice(&p->service, 40000, 'c')};
+    trn_slice slices[3] = {
+        service_slice(&p->service, 100, 'a'), {.data = "b", .size = 1}, service_slice(&p->service, 40000, 'c')};
     trn_client_call_send(t->call, slices, 3, i % 2 ? TRN_SEND_MORE : 0);
   }
   trn_client_call_half_close(t->call);

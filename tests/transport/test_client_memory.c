@@ -1,5 +1,6 @@
-/* Every allocation fails, once and from then on, while a client calls: of channels, calls, retries, nghttp2 and the server, over
- * a network and without one. Each call that was started still ends, once, and afterwards everything works. */
+/* Every allocation fails, once and from then on, while a client calls: of channels, calls, retries, nghttp2 and the
+ * server, over a network and without one. Each call that was started still ends, once, and afterwards everything works.
+ */
 #include "client_fixture.h"
 
 #include <uv.h>

@@ -1,4 +1,5 @@
-/* What only a client over a network meets: connections that fail, end, are refused; retries; TLS; a server that stops. */
+/* What only a client over a network meets: connections that fail, end, are refused; retries; TLS; a server that stops.
+ */
 #include "client_fixture.h"
 
 #include <arpa/inet.h>
@@ -176,8 +177,8 @@ static void no_server_is_unavailable_and_later_it_works(void **state) {
   forget(t);
   told *patient = begin(channel, (trn_client_request){.path = "/t.Test/Echo", .wait_for_ready = true});
   send_last(patient, "patience", 8);
-  told *late = begin(channel, (trn_client_request){
-                                  .path = "/t.Test/Echo", .wait_for_ready = true, .timeout_ns = 50000000});
+  told *late =
+      begin(channel, (trn_client_request){.path = "/t.Test/Echo", .wait_for_ready = true, .timeout_ns = 50000000});
   send_last(late, "x", 1);
   expect_end(late, TRN_DEADLINE_EXCEEDED, "");
   forget(late);
@@ -350,7 +351,8 @@ static void calls_over_the_servers_stream_limit_wait_their_turn(void **state) {
   peer_serve(p, (trn_server_options){.loops = 1, .streams_max = 5});
   told *calls[30];
   for (int i = 0; i < 30; i++) {
-    calls[i] = begin(p->channel, (trn_client_request){.path = "/t.Test/Chat", .kind = TRN_METHOD_BIDI, .wait_for_ready = true});
+    calls[i] = begin(p->channel,
+                     (trn_client_request){.path = "/t.Test/Chat", .kind = TRN_METHOD_BIDI, .wait_for_ready = true});
     trn_client_call_recv(calls[i]->call);
     send_bytes(calls[i], "x", 1);
   }
@@ -425,12 +427,11 @@ static void tls_checks_the_name_and_brings_a_certificate(void **state) {
   peer p = {0};
   p.routes = service_routes(&p.service);
   snprintf(p.target, sizeof p.target, "127.0.0.1:0");
-  peer_serve(&p, (trn_server_options){.cert_pem = texts.server_cert, .key_pem = texts.server_key, .client_ca_pem = texts.ca});
+  peer_serve(
+      &p, (trn_server_options){.cert_pem = texts.server_cert, .key_pem = texts.server_key, .client_ca_pem = texts.ca});
   assert_int_equal(trn_connector_create_network(NULL, &p.connector, NULL), TRN_OK);
-  trn_channel_options good = {.ca_pem = texts.ca,
-                              .cert_pem = texts.client_cert,
-                              .key_pem = texts.client_key,
-                              .server_name = "server.test"};
+  trn_channel_options good = {
+      .ca_pem = texts.ca, .cert_pem = texts.client_cert, .key_pem = texts.client_key, .server_name = "server.test"};
   trn_channel *channel = peer_open(&p, good);
   told *t = call_begin(channel, "/t.Test/Echo", TRN_METHOD_UNARY);
   send_last(t, "x", 1);

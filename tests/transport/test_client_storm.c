@@ -52,11 +52,11 @@ static uint32_t dice(sailor *s, uint32_t sides) {
 }
 
 static void one_call(sailor *s, trn_channel *channel) {
-  static const char *const paths[] = {"/t.Test/Echo", "/t.Test/Stream", "/t.Test/Chat", "/t.Test/Sum",
-                                      "/t.Test/Hang", "/t.Test/Fail",   "/t.Test/Abort", "/t.Test/Worker", "/t.Test/No"};
-  static const trn_method_kind kinds[] = {TRN_METHOD_UNARY, TRN_METHOD_SERVER_STREAM, TRN_METHOD_BIDI,
-                                          TRN_METHOD_CLIENT_STREAM, TRN_METHOD_UNARY, TRN_METHOD_UNARY,
-                                          TRN_METHOD_UNARY, TRN_METHOD_SERVER_STREAM, TRN_METHOD_UNARY};
+  static const char *const paths[] = {"/t.Test/Echo", "/t.Test/Stream", "/t.Test/Chat",   "/t.Test/Sum", "/t.Test/Hang",
+                                      "/t.Test/Fail", "/t.Test/Abort",  "/t.Test/Worker", "/t.Test/No"};
+  static const trn_method_kind kinds[] = {TRN_METHOD_UNARY,         TRN_METHOD_SERVER_STREAM, TRN_METHOD_BIDI,
+                                          TRN_METHOD_CLIENT_STREAM, TRN_METHOD_UNARY,         TRN_METHOD_UNARY,
+                                          TRN_METHOD_UNARY,         TRN_METHOD_SERVER_STREAM, TRN_METHOD_UNARY};
   static const trn_retry_policy policy = {
       .struct_size = sizeof policy, .attempts_max = 2, .backoff_ms = 2, .statuses = 1u << TRN_INVALID_ARGUMENT};
   uint32_t kind = dice(s, 9);
@@ -77,7 +77,8 @@ static void one_call(sailor *s, trn_channel *channel) {
   if (trn_client_call_start(channel, &request, &call, NULL) != TRN_OK) abort();
   atomic_fetch_add(&total, 1);
   for (uint32_t i = dice(s, 5); i > 0; i--) {
-    trn_slice slice = kind != 1 && dice(s, 2) ? service_slice(&s->p->service, 1 + dice(s, 30000), '7') : (trn_slice){.data = "9 20000", .size = 7};
+    trn_slice slice = kind != 1 && dice(s, 2) ? service_slice(&s->p->service, 1 + dice(s, 30000), '7')
+                                              : (trn_slice){.data = "9 20000", .size = 7};
     trn_client_call_send(call, &slice, 1, dice(s, 2) ? TRN_SEND_MORE : TRN_SEND_COMPRESS);
     if (dice(s, 2)) trn_client_call_recv(call);
   }
@@ -117,6 +118,7 @@ static void sixteen_threads(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(sixteen_threads, peer_set_up, peer_tear_down)};
   int failed = 0;
-  for (transport = OVER_INPROC; transport <= OVER_UNIX; transport++) failed += cmocka_run_group_tests(tests, NULL, NULL);
+  for (transport = OVER_INPROC; transport <= OVER_UNIX; transport++)
+    failed += cmocka_run_group_tests(tests, NULL, NULL);
   return failed;
 }

@@ -1,6 +1,6 @@
-/* The bundled server under attack, while another client goes on being served: what each attack costs in memory is printed
- * and bounded, and so is how long the other client waits. Attackers are plain sockets, so that their own memory is next to
- * nothing. */
+/* The bundled server under attack, while another client goes on being served: what each attack costs in memory is
+ * printed and bounded, and so is how long the other client waits. Attackers are plain sockets, so that their own memory
+ * is next to nothing. */
 #include "h2_fixture.h"
 
 #include <sys/resource.h>
@@ -92,8 +92,8 @@ static void settle_up(bystander *b, const char *attack, long max_kb) {
   long peak_kb = status_kb("VmHWM") - b->before_kb;
   atomic_store(&b->stops, true);
   pthread_join(b->thread, NULL);
-  print_message("           %-44s peak +%ld kB, after +%ld kB; the other client: %d calls, slowest %lld ms\n", attack, peak_kb,
-                status_kb("VmRSS") - b->before_kb, b->calls, (long long)b->slowest_ms);
+  print_message("           %-44s peak +%ld kB, after +%ld kB; the other client: %d calls, slowest %lld ms\n", attack,
+                peak_kb, status_kb("VmRSS") - b->before_kb, b->calls, (long long)b->slowest_ms);
   int failures = b->failures;
   int64_t slowest = b->slowest_ms;
   free(b);
@@ -115,8 +115,8 @@ static int raw_connect(fixture *f) {
 /* A request's headers, without any compression. */
 static size_t header_block(uint8_t *to, const char *path, const char *type) {
   uint8_t *at = to;
-  *at++ = 0x83; /* :method POST */
-  *at++ = 0x86; /* :scheme http */
+  *at++ = 0x83;                         /* :method POST */
+  *at++ = 0x86;                         /* :scheme http */
   *at++ = 0x01, *at++ = 1, *at++ = 'x'; /* :authority */
   *at++ = 0x04, *at++ = (uint8_t)strlen(path);
   at = (uint8_t *)memcpy(at, path, strlen(path)) + strlen(path);
@@ -317,11 +317,10 @@ static void fifty_thousand_open_streams(void **state) {
 static int set_up_impatient(void **state) {
   fixture *f = calloc(1, sizeof *f);
   *state = f;
-  return start_server(f, (trn_server_options){.loops = 2,
-                                              .message_bytes_max = 4u << 20,
-                                              .handshake_ms = 800,
-                                              .stalled_ms = 800,
-                                              .connections_max = 30000});
+  return start_server(
+      f,
+      (trn_server_options){
+          .loops = 2, .message_bytes_max = 4u << 20, .handshake_ms = 800, .stalled_ms = 800, .connections_max = 30000});
 }
 
 static void the_slow_are_not_waited_for(void **state) {
@@ -365,7 +364,10 @@ static void readers_that_stop_reading(void **state) {
     raw_frame(fds[i], NGHTTP2_SETTINGS, 0, 0, "\0\4\x7f\xff\xff\xff", 6);
     raw_frame(fds[i], NGHTTP2_WINDOW_UPDATE, 0, 0, "\x7f\0\0\0", 4);
     raw_request(fds[i], 1, "/t.Test/Stream", 0);
-    raw_frame(fds[i], NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "\0\0\0\0\x0c" "10000 100000", 17);
+    raw_frame(fds[i], NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1,
+              "\0\0\0\0\x0c"
+              "10000 100000",
+              17);
   }
   sleep_ms(600);
   long peak = status_kb("VmHWM") - b->before_kb;
@@ -404,8 +406,8 @@ static void ten_thousand_connections(void **state) {
 static void wrong_types_and_binary_garbage(void **state) {
   fixture *f = *state;
   bystander *b = watch(f);
-  static const char *const types[] = {"", "text/html", "application/json", "application/grpc-web", "application/grpcx",
-                                      "APPLICATION/GRPC\x80"};
+  static const char *const types[] = {
+      "", "text/html", "application/json", "application/grpc-web", "application/grpcx", "APPLICATION/GRPC\x80"};
   for (int round = 0; round < 50; round++) {
     int fd = raw_connect(f);
     for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {

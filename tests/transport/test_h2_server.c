@@ -19,7 +19,8 @@ static void guard_release(trn_identity *identity) {
   atomic_fetch_add(&g->released, 1);
 }
 
-static trn_status guard_authenticate(void *self, const trn_credentials *credentials, trn_identity *out, trn_error **error) {
+static trn_status guard_authenticate(void *self, const trn_credentials *credentials, trn_identity *out,
+                                     trn_error **error) {
   static const char *const groups[] = {"readers", "writers"};
   guard *g = self;
   atomic_fetch_add(&g->asked, 1);
@@ -47,8 +48,8 @@ static void whoami_message(trn_call *call, void *user, trn_slice message) {
   const char *name = trn_call_identity(call);
   char text[128];
   trn_slice reply = {.data = text};
-  reply.size = (size_t)snprintf(text, sizeof text, "%s/%zu/%s/%s", name ? name : "nobody", count, count ? groups[0] : "",
-                                count > 1 ? groups[1] : "");
+  reply.size = (size_t)snprintf(text, sizeof text, "%s/%zu/%s/%s", name ? name : "nobody", count,
+                                count ? groups[0] : "", count > 1 ? groups[1] : "");
   drop_message(message);
   trn_call_send(call, &reply, 1, TRN_SEND_MORE);
   trn_call_finish(call, TRN_OK, NULL, NULL, 0, NULL, 0);
@@ -61,10 +62,8 @@ static void whoami_done(trn_call *call, void *user) {
 static void start_guarded(fixture *f, guard *g) {
   static const trn_authenticator_ops ops = {
       .struct_size = sizeof ops, .authenticate = guard_authenticate, .destroy = guard_destroy};
-  trn_method method = {.struct_size = sizeof method,
-                       .path = "/t.Test/WhoAmI",
-                       .on_message = whoami_message,
-                       .on_done = whoami_done};
+  trn_method method = {
+      .struct_size = sizeof method, .path = "/t.Test/WhoAmI", .on_message = whoami_message, .on_done = whoami_done};
   trn_authenticator *authenticator = NULL;
   assert_int_equal(trn_authenticator_create(&ops, g, &authenticator), TRN_OK);
   f->routes = service_routes(&f->service);

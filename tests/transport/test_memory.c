@@ -1,5 +1,5 @@
-/* Every allocation fails, once and from then on: of calls, routes, the host without a network, and the bundled server with what it stands
- * on. Then each call still ends, each slice is released, and the server still serves. */
+/* Every allocation fails, once and from then on: of calls, routes, the host without a network, and the bundled server
+ * with what it stands on. Then each call still ends, each slice is released, and the server still serves. */
 #include "h2_fixture.h"
 
 #include <uv.h>

@@ -1,6 +1,6 @@
 /* One call of a client: its attempts over a transport, one after the other, and the messages that a further one would
- * have to send again. The mutex is held while the transport's functions run, so that messages stay in order; a transport
- * delivers nothing from inside them. It is not held while the caller's functions run. */
+ * have to send again. The mutex is held while the transport's functions run, so that messages stay in order; a
+ * transport delivers nothing from inside them. It is not held while the caller's functions run. */
 #include <stdlib.h>
 
 #include "client.h"
@@ -20,7 +20,7 @@ struct trn_client_call {
   bool is_single_request, is_single_response;
   bool is_message_delivered; /* deliveries only */
 
-  pthread_mutex_t mutex; /* all below */
+  pthread_mutex_t mutex;       /* all below */
   const trn_client_host *host; /* NULL: no attempt now */
   void *host_self;
   kept_list kept;
@@ -75,7 +75,8 @@ static trn_status start_attempt(trn_client_call *call) {
   const trn_channel *channel = call->channel;
   const trn_client_host *host = NULL;
   void *self = NULL;
-  trn_status status = channel->ops->start(channel->self, &call->start, (trn_client_attempt *)(void *)call, &host, &self);
+  trn_status status =
+      channel->ops->start(channel->self, &call->start, (trn_client_attempt *)(void *)call, &host, &self);
   if (status) return status;
   call->attempts++;
   call->host = host;
@@ -84,7 +85,8 @@ static trn_status start_attempt(trn_client_call *call) {
   return TRN_OK;
 }
 
-/* locks: mutex held. No further attempt can be made: what was kept for one goes out, to be released without the mutex. */
+/* locks: mutex held. No further attempt can be made: what was kept for one goes out, to be released without the mutex.
+ */
 static void commit(trn_client_call *call, kept_list *dropped) {
   call->keeps = false;
   call->kept_bytes = 0;
@@ -140,7 +142,8 @@ static void on_retry(void *argument) {
     call->wants_writable = false;
   }
   pthread_mutex_unlock(&call->mutex);
-  if (status) finish_with(call, status, status == TRN_CANCELLED ? "Cancelled by the client" : "The call cannot be repeated");
+  if (status)
+    finish_with(call, status, status == TRN_CANCELLED ? "Cancelled by the client" : "The call cannot be repeated");
   if (tells && call->handlers.on_writable) call->handlers.on_writable(call, call->user);
   trn_client_call_unref(call);
 }
@@ -186,8 +189,7 @@ static bool may_repeat(trn_client_call *call, const trn_client_result *result, u
   } else {
     return false;
   }
-  return call->start.deadline_ns == INT64_MAX ||
-         trn__now_ns() + (int64_t)*delay_ms * 1000000 < call->start.deadline_ns;
+  return call->start.deadline_ns == INT64_MAX || trn__now_ns() + (int64_t)*delay_ms * 1000000 < call->start.deadline_ns;
 }
 
 void trn_client_attempt_done(trn_client_attempt *attempt, const trn_client_result *result) {
@@ -273,8 +275,8 @@ static trn_client_call *create_call(trn_channel *channel, const trn_client_reque
   call->is_single_request = request->kind == TRN_METHOD_UNARY || request->kind == TRN_METHOD_SERVER_STREAM;
   call->is_single_response = request->kind == TRN_METHOD_UNARY || request->kind == TRN_METHOD_CLIENT_STREAM;
   size_t count = channel->metadata_count + request->metadata_count;
-  call->metadata = trn__client_metadata_copy(channel->metadata, channel->metadata_count, request->metadata,
-                                             request->metadata_count);
+  call->metadata =
+      trn__client_metadata_copy(channel->metadata, channel->metadata_count, request->metadata, request->metadata_count);
   int64_t now = trn__now_ns();
   call->start = (trn_client_start){
       .struct_size = sizeof call->start,
@@ -282,7 +284,8 @@ static trn_client_call *create_call(trn_channel *channel, const trn_client_reque
       .kind = request->kind,
       .metadata = call->metadata,
       .metadata_count = count,
-      .deadline_ns = request->timeout_ns > 0 && request->timeout_ns < INT64_MAX - now ? now + request->timeout_ns : INT64_MAX,
+      .deadline_ns =
+          request->timeout_ns > 0 && request->timeout_ns < INT64_MAX - now ? now + request->timeout_ns : INT64_MAX,
       .wait_for_ready = request->wait_for_ready,
       .compress = request->compress,
       .message_bytes_max = request->message_bytes_max ? request->message_bytes_max : channel->message_bytes_max,
@@ -300,7 +303,8 @@ trn_status trn_client_call_start(trn_channel *channel, const trn_client_request 
   *out = NULL;
   if (!channel || !request || !request->path || request->path[0] != '/' || !request->handlers ||
       !request->handlers->on_done || (unsigned)request->kind > TRN_METHOD_BIDI) {
-    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A call needs a channel, a path that begins with /, and on_done");
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "A call needs a channel, a path that begins with /, and on_done");
   }
   trn_client_call *call = create_call(channel, request);
   if (!call) return trn__no_memory(error);

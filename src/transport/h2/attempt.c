@@ -4,14 +4,14 @@
 #include "h2.h"
 
 typedef struct h2_attempt {
-  h2_stream stream; /* first; its references: the call's, and the loop's until the end is told */
+  h2_stream stream;    /* first; its references: the call's, and the loop's until the end is told */
   h2_channel *channel; /* a reference */
   trn_client_attempt *to;
   bool wait_for_ready, compresses;
-  bool is_waiting; /* in the channel, for a connection */
-  bool is_sent;    /* the request's headers */
+  bool is_waiting;  /* in the channel, for a connection */
+  bool is_sent;     /* the request's headers */
   bool has_headers; /* the response's came: what comes now is messages and trailers */
-  bool is_trailing;  /* so are the headers that come now */
+  bool is_trailing; /* so are the headers that come now */
   h2_request trailing;
   trn_metadata *initial_metadata, *trailing_metadata;
   char path[];

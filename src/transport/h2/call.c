@@ -77,7 +77,8 @@ static const trn_call_host host = {
 /* ---- the end. thread: loop ---- */
 
 static void no_memory(h2_stream *stream) {
-  host_finish(stream, TRN_RESOURCE_EXHAUSTED, "No memory for a response message, or it is over 4 GiB", NULL, 0, NULL, 0);
+  host_finish(stream, TRN_RESOURCE_EXHAUSTED, "No memory for a response message, or it is over 4 GiB", NULL, 0, NULL,
+              0);
 }
 
 static void drop_output(h2_stream *stream) {
@@ -331,7 +332,9 @@ static trn_status make_call(h2_stream *stream, const trn_identity *identity) {
       .metadata = metadata,
       .metadata_count = stream->request.count,
       .peer = conn->peer,
-      .identity = identity ? identity->user : conn->identity[0] ? conn->identity : NULL,
+      .identity = identity            ? identity->user
+                  : conn->identity[0] ? conn->identity
+                                      : NULL,
       .deadline_ns = stream->deadline_ns,
       .groups = identity ? identity->groups : NULL,
       .group_count = identity ? identity->group_count : 0,

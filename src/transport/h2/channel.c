@@ -1,5 +1,5 @@
-/* The network's client: a connector owns loops; a channel finds its target's addresses, connects, pauses after failures,
- * and gives its calls a connection. thread: loop, unless it says otherwise. */
+/* The network's client: a connector owns loops; a channel finds its target's addresses, connects, pauses after
+ * failures, and gives its calls a connection. thread: loop, unless it says otherwise. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -130,7 +130,8 @@ static void on_resolved(uv_getaddrinfo_t *resolver, int status, struct addrinfo 
 }
 
 static void resolve(h2_channel *channel) {
-  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST}, *found = NULL;
+  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST},
+                  *found = NULL;
   if (getaddrinfo(channel->host_name, channel->port, &hints, &found) == 0) { /* no name: does not block */
     take_addresses(channel, found);
     freeaddrinfo(found);
@@ -140,7 +141,8 @@ static void resolve(h2_channel *channel) {
   hints.ai_flags = 0;
   channel->link = H2_LINK_RESOLVING;
   channel->resolver.data = channel;
-  int rc = uv_getaddrinfo(&channel->loop->uv, &channel->resolver, on_resolved, channel->host_name, channel->port, &hints);
+  int rc =
+      uv_getaddrinfo(&channel->loop->uv, &channel->resolver, on_resolved, channel->host_name, channel->port, &hints);
   if (rc != 0) {
     give_up(channel, uv_strerror(rc));
     return;
@@ -325,7 +327,8 @@ static trn_status set_texts(h2_channel *channel, const trn_channel_options *opti
   const char *authority = options->authority ? options->authority : channel->host ? options->target : "localhost";
   const char *name = options->server_name ? options->server_name : channel->host ? channel->host_name : "localhost";
   if (!is_header_text(authority)) {
-    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The authority of '%.200s' is no header value", options->target);
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The authority of '%.200s' is no header value",
+                         options->target);
   }
   channel->authority = strdup(authority);
   channel->server_name = strdup(name);
@@ -344,8 +347,8 @@ static trn_status set_texts(h2_channel *channel, const trn_channel_options *opti
   return trn__h2_tls_create(&texts, &channel->tls, error);
 }
 
-static trn_status connector_open(void *self, const trn_channel_options *options, const trn_channel_ops **ops, void **out,
-                                 trn_error **error) {
+static trn_status connector_open(void *self, const trn_channel_options *options, const trn_channel_ops **ops,
+                                 void **out, trn_error **error) {
   h2_base *base = self;
   h2_channel *channel = calloc(1, sizeof *channel);
   if (channel) channel->target = strdup(options->target);
@@ -410,8 +413,8 @@ trn_status trn_connector_create_network(const trn_network_options *given, trn_co
   if (!base) return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "No memory for a connector");
   base->memory_bytes_max = options.memory_bytes_max ? options.memory_bytes_max : TRN_H2_HELD_BYTES_DEFAULT;
   bool has_parts = trn__h2_base_create_parts(base);
-  trn_status status =
-      has_parts ? trn__h2_base_start(base, loops < TRN_H2_LOOPS_MAX ? loops : TRN_H2_LOOPS_MAX, NULL) : TRN_RESOURCE_EXHAUSTED;
+  trn_status status = has_parts ? trn__h2_base_start(base, loops < TRN_H2_LOOPS_MAX ? loops : TRN_H2_LOOPS_MAX, NULL)
+                                : TRN_RESOURCE_EXHAUSTED;
   if (status) {
     connector_destroy(base);
   } else {

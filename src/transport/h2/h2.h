@@ -1,6 +1,6 @@
 /* The parts of the bundled server and of the network's client. One loop (a thread) owns a connection with its nghttp2
- * session and its streams; other threads reach a stream only through its mailbox. `thread: loop` means the loop that owns
- * the object. What both sides share knows them as a role: call.c is the server's, attempt.c the client's. */
+ * session and its streams; other threads reach a stream only through its mailbox. `thread: loop` means the loop that
+ * owns the object. What both sides share knows them as a role: call.c is the server's, attempt.c the client's. */
 #ifndef TRN_H2_H2_H
 #define TRN_H2_H2_H
 #include <netinet/in.h>
@@ -156,9 +156,9 @@ typedef struct h2_role {
   void (*writable)(h2_stream *stream);
   void (*end)(h2_stream *stream); /* everything that the peer sent is read; tells once */
   void (*fail)(h2_stream *stream, trn_status status, const char *message);
-  void (*no_memory)(h2_stream *stream); /* thread: any. For a message that the caller sends */
-  void (*mail)(h2_stream *stream, h2_mail *mail); /* takes initial and trailers; the messages are queued already */
-  void (*eof)(h2_stream *stream, uint32_t *flags); /* the last message is in a frame, and no more come */
+  void (*no_memory)(h2_stream *stream);             /* thread: any. For a message that the caller sends */
+  void (*mail)(h2_stream *stream, h2_mail *mail);   /* takes initial and trailers; the messages are queued already */
+  void (*eof)(h2_stream *stream, uint32_t *flags);  /* the last message is in a frame, and no more come */
   void (*closed)(h2_stream *stream, uint32_t code); /* no more in the session, or the session is no more */
   void (*destroy)(h2_stream *stream);
 } h2_role;
@@ -247,10 +247,11 @@ void trn__h2_attempt_header(h2_stream *stream, const uint8_t *name, size_t name_
 void trn__h2_attempt_headers(h2_stream *stream); /* are complete */
 void trn__h2_attempt_sent(h2_stream *stream);    /* its request's headers were */
 void trn__h2_attempt_submit(h2_stream *stream, h2_conn *conn);
-void trn__h2_attempt_wait(h2_stream *stream); /* in its channel, for a connection */
+void trn__h2_attempt_wait(h2_stream *stream);              /* in its channel, for a connection */
 void trn__h2_attempt_go(h2_stream *stream, h2_conn *conn); /* there is one */
-bool trn__h2_attempt_waits(const h2_stream *stream); /* rather than fail when there can be none */
-void trn__h2_attempt_unsent(h2_stream *stream, trn_status status, const char *message); /* it ends without a connection */
+bool trn__h2_attempt_waits(const h2_stream *stream);       /* rather than fail when there can be none */
+void trn__h2_attempt_unsent(h2_stream *stream, trn_status status,
+                            const char *message); /* it ends without a connection */
 trn_status trn__h2_attempt_create(h2_channel *channel, const trn_client_start *start, trn_client_attempt *to,
                                   h2_stream **out, const trn_client_host **host);
 
@@ -290,8 +291,8 @@ struct h2_channel {
 };
 void trn__h2_channel_unref(h2_channel *channel);
 void trn__h2_channel_place(h2_channel *channel, h2_stream *stream, bool waits); /* a new attempt wants a connection */
-void trn__h2_channel_ready(h2_channel *channel, h2_conn *conn);   /* the peer's settings are there */
-void trn__h2_channel_leaving(h2_channel *channel, h2_conn *conn); /* takes no more calls */
+void trn__h2_channel_ready(h2_channel *channel, h2_conn *conn);                 /* the peer's settings are there */
+void trn__h2_channel_leaving(h2_channel *channel, h2_conn *conn);               /* takes no more calls */
 void trn__h2_channel_lost(h2_channel *channel, h2_conn *conn, const char *problem); /* is closed */
 
 /* ---- session.c: nghttp2's callbacks ---- */
@@ -328,17 +329,17 @@ struct h2_conn {
   size_t stream_count;
   size_t unread_bytes;
   int64_t born_ns, last_read_ns, ping_ns; /* ping_ns 0: none on its way */
-  int64_t idle_ns;    /* since when there are no calls; 0: there are */
-  int64_t stalled_ns; /* since when the peer takes nothing of what waits for it; 0: it does */
-  int64_t header_ns;  /* since when a header block is incomplete; 0: none is */
+  int64_t idle_ns;                        /* since when there are no calls; 0: there are */
+  int64_t stalled_ns;                     /* since when the peer takes nothing of what waits for it; 0: it does */
+  int64_t header_ns;                      /* since when a header block is incomplete; 0: none is */
   int64_t peer_ping_ns, leaving_ns;
   unsigned ping_strikes;
   bool is_dirty, is_closed, is_broken, is_ready, is_paused, wants_write, has_more_to_read;
   bool is_leaving, is_goaway_final, is_connecting, is_secure, is_kicked, sent_since_ping;
-  h2_tls *tls; /* a reference */
-  struct h2_http *http; /* a plain HTTP/1.1 request instead of a session */
+  h2_tls *tls;            /* a reference */
+  struct h2_http *http;   /* a plain HTTP/1.1 request instead of a session */
   struct h2_known *known; /* who the last credentials were */
-  const char *problem;  /* why it closes, for a client */
+  const char *problem;    /* why it closes, for a client */
   char peer[80];
   char identity[256];
 };
@@ -368,8 +369,8 @@ void trn__h2_http_get(h2_stream *stream); /* the same over HTTP/2 */
 /* ---- identity.c: who calls ---- */
 
 typedef struct h2_known h2_known;
-/* Finds out who calls; then, perhaps later, `then(stream, status, message)` runs on the loop, unless the stream is closed. The
- * identity is in `identity` until it returns. */
+/* Finds out who calls; then, perhaps later, `then(stream, status, message)` runs on the loop, unless the stream is
+ * closed. The identity is in `identity` until it returns. */
 typedef void (*h2_identified)(h2_stream *stream, trn_status status, const char *message, const trn_identity *identity);
 void trn__h2_identify(h2_stream *stream, const char *authorization, h2_identified then);
 void trn__h2_known_destroy(h2_known *known);

@@ -22,7 +22,8 @@ static void ask(h2_loop *loop, const char *path, trn_http_response *response) {
   *response = (trn_http_response){.struct_size = sizeof *response};
   options->http_get(options->http_user, path, response);
   bool is_valid = response->status >= 100 && response->status <= 999;
-  bool is_text = !response->content_type || trn__h2_value_is_sendable(response->content_type, strlen(response->content_type));
+  bool is_text =
+      !response->content_type || trn__h2_value_is_sendable(response->content_type, strlen(response->content_type));
   if (!is_valid) response->status = 404;
   if (!is_text || !response->content_type) response->content_type = "text/plain; charset=utf-8";
 }
@@ -95,7 +96,8 @@ void trn__h2_http_get(h2_stream *stream) {
   }
   nghttp2_data_provider provider = {.read_callback = read_body};
   stream->is_started = stream->is_end_submitted = true;
-  int rc = body ? nghttp2_submit_response(conn->session, stream->id, nv, 2, has_body ? &provider : NULL) : NGHTTP2_ERR_NOMEM;
+  int rc =
+      body ? nghttp2_submit_response(conn->session, stream->id, nv, 2, has_body ? &provider : NULL) : NGHTTP2_ERR_NOMEM;
   trn__h2_conn_check(conn, rc);
   trn__h2_conn_dirty(conn);
 }

@@ -1,5 +1,5 @@
-/* Who calls: the server's authenticator is asked off the loop. A connection remembers its last answer for a short time, so
- * that a client which sends the same credentials with every call is not asked for each of them. */
+/* Who calls: the server's authenticator is asked off the loop. A connection remembers its last answer for a short time,
+ * so that a client which sends the same credentials with every call is not asked for each of them. */
 #include <stdio.h>
 #include <time.h>
 

@@ -13,12 +13,12 @@
 #define TRN_H2_STREAMS_DEFAULT 1000u
 #define TRN_H2_CONNECTIONS_DEFAULT 10000u
 
-#define TRN_H2_STREAM_WINDOW (2 << 20)        /* bytes a client may send on one stream that nobody reads */
-#define TRN_H2_CONNECTION_WINDOW (8 << 20)    /* bytes in flight on one connection */
-#define TRN_H2_UNREAD_BYTES_MAX (32u << 20)   /* unread bytes of all streams of a connection before its window closes */
-#define TRN_H2_FRAME_RECV_MAX (1u << 20)      /* SETTINGS_MAX_FRAME_SIZE we announce */
-#define TRN_H2_FRAME_SEND_MAX (512u << 10)    /* largest DATA frame we make, if the peer allows that much */
-#define TRN_H2_SMALL_MESSAGE 4096u             /* messages up to this size are not counted against the next */
+#define TRN_H2_STREAM_WINDOW (2 << 20)      /* bytes a client may send on one stream that nobody reads */
+#define TRN_H2_CONNECTION_WINDOW (8 << 20)  /* bytes in flight on one connection */
+#define TRN_H2_UNREAD_BYTES_MAX (32u << 20) /* unread bytes of all streams of a connection before its window closes */
+#define TRN_H2_FRAME_RECV_MAX (1u << 20)    /* SETTINGS_MAX_FRAME_SIZE we announce */
+#define TRN_H2_FRAME_SEND_MAX (512u << 10)  /* largest DATA frame we make, if the peer allows that much */
+#define TRN_H2_SMALL_MESSAGE 4096u          /* messages up to this size are not counted against the next */
 #define TRN_H2_HELD_BYTES_DEFAULT (2ull << 30) /* unfinished and unread messages of all connections together */
 
 /* Streams that a client may reset at once and per second before its connection ends ("rapid reset"). */
@@ -37,13 +37,13 @@
 #define TRN_H2_TCP_KEEPALIVE_S 120         /* for connections without calls: idle gRPC clients do not answer PINGs */
 #define TRN_H2_TICK_MS 1000u
 #define TRN_H2_TICK_MIN_MS 10u
-#define TRN_H2_STALLED_MS 120000u       /* a peer that takes nothing, or pauses inside a message */
-#define TRN_H2_PING_INTERVAL_MS 5000u   /* between a client's PINGs, when nothing was sent to it */
+#define TRN_H2_STALLED_MS 120000u                   /* a peer that takes nothing, or pauses inside a message */
+#define TRN_H2_PING_INTERVAL_MS 5000u               /* between a client's PINGs, when nothing was sent to it */
 #define TRN_H2_PING_INTERVAL_IDLE_MS (7200u * 1000) /* likewise, without calls */
-#define TRN_H2_PING_STRIKES_MAX 2u      /* one more ends the connection */
-#define TRN_H2_AUTH_CACHE_MS 10000u     /* how long a connection's last credentials are known */
-#define TRN_H2_AUTH_BYTES_MAX 16384u    /* longer credentials are not kept */
-#define TRN_H2_HTTP_HEAD_MAX 8192u      /* of a plain HTTP/1.1 request */
+#define TRN_H2_PING_STRIKES_MAX 2u                  /* one more ends the connection */
+#define TRN_H2_AUTH_CACHE_MS 10000u                 /* how long a connection's last credentials are known */
+#define TRN_H2_AUTH_BYTES_MAX 16384u                /* longer credentials are not kept */
+#define TRN_H2_HTTP_HEAD_MAX 8192u                  /* of a plain HTTP/1.1 request */
 
 #define TRN_H2_ADDRESSES_MAX 8u /* of a name, that a client tries */
 #define TRN_H2_CONNECT_MS 20000u

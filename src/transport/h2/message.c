@@ -192,15 +192,14 @@ static h2_read inflate_message(h2_reader *reader, const h2_read_limits *limits, 
   uint8_t *out = NULL;
   z_stream z = {.next_in = reader->message, .avail_in = (uInt)reader->message_size};
   if (inflateInit2(&z, limits->encoding == H2_GZIP ? 15 + 16 : 15) != Z_OK) {
-    return fail(failure, TRN_RESOURCE_EXHAUSTED, "No memory to inflate a message of %zu bytes",
-                reader->message_size, 0);
+    return fail(failure, TRN_RESOURCE_EXHAUSTED, "No memory to inflate a message of %zu bytes", reader->message_size,
+                0);
   }
   for (;;) {
     if (capacity > max + 1) capacity = max + 1; /* one more than allowed shows that it is too much */
     uint8_t *grown = realloc(out, capacity);
     if (!grown) {
-      fail(failure, TRN_RESOURCE_EXHAUSTED, "No memory to inflate a message of %zu bytes", reader->message_size,
-           0);
+      fail(failure, TRN_RESOURCE_EXHAUSTED, "No memory to inflate a message of %zu bytes", reader->message_size, 0);
       goto end;
     }
     out = grown;

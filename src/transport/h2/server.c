@@ -142,8 +142,8 @@ static trn_status listen_on_unix(trn_server *server, const char *path, trn_error
   char reason[128] = "";
   size_t size = strlen(path);
   if (!size || size >= sizeof address.sun_path) {
-    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "'unix:%.200s' is not unix:/path of at most %zu bytes", path,
-                         sizeof address.sun_path - 1);
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "'unix:%.200s' is not unix:/path of at most %zu bytes",
+                         path, sizeof address.sun_path - 1);
   }
   memcpy(address.sun_path, path, size);
   server->unix_path = strdup(path);
@@ -164,10 +164,12 @@ static trn_status listen_on_unix(trn_server *server, const char *path, trn_error
 
 /* ---- certificates ---- */
 
-static trn_status make_tls(const trn_server *server, const char *cert_pem, const char *key_pem, const char *client_ca_pem,
-                           h2_tls **out, trn_error **error) {
-  h2_tls_texts texts = {
-      .cert_pem = cert_pem, .key_pem = key_pem, .ca_pem = client_ca_pem, .takes_http1 = server->options.http_get != NULL};
+static trn_status make_tls(const trn_server *server, const char *cert_pem, const char *key_pem,
+                           const char *client_ca_pem, h2_tls **out, trn_error **error) {
+  h2_tls_texts texts = {.cert_pem = cert_pem,
+                        .key_pem = key_pem,
+                        .ca_pem = client_ca_pem,
+                        .takes_http1 = server->options.http_get != NULL};
   if (!cert_pem || !key_pem) {
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
                          "TLS needs cert_pem and key_pem together; client_ca_pem needs both");
@@ -175,8 +177,8 @@ static trn_status make_tls(const trn_server *server, const char *cert_pem, const
   return trn__h2_tls_create(&texts, out, error);
 }
 
-trn_status trn_server_reload_tls(trn_server *server, const char *cert_pem, const char *key_pem, const char *client_ca_pem,
-                                 trn_error **error) {
+trn_status trn_server_reload_tls(trn_server *server, const char *cert_pem, const char *key_pem,
+                                 const char *client_ca_pem, trn_error **error) {
   if (!server->has_tls) {
     return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "The server runs without TLS; that cannot change");
   }

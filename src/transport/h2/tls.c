@@ -112,7 +112,8 @@ static bool use_ca(SSL_CTX *context, const char *pem, bool is_client) {
   size_t count = 0;
   bool ok = bio && store;
   while (ok && (certificate = PEM_read_bio_X509(bio, NULL, no_password, NULL))) {
-    ok = X509_STORE_add_cert(store, certificate) == 1 && (is_client || SSL_CTX_add_client_CA(context, certificate) == 1);
+    ok =
+        X509_STORE_add_cert(store, certificate) == 1 && (is_client || SSL_CTX_add_client_CA(context, certificate) == 1);
     X509_free(certificate);
     count++;
   }

@@ -68,7 +68,8 @@ static void attempt_recv(void *self) {
 static void attempt_cancel(void *self, trn_status status) {
   attempt *own = self;
   trn__inproc_call_fail(own->call, status,
-                        status == TRN_CANCELLED ? "Cancelled by the client" : "The response is not what the method gives");
+                        status == TRN_CANCELLED ? "Cancelled by the client"
+                                                : "The response is not what the method gives");
 }
 
 static void attempt_destroy(void *self) {

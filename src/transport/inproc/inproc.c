@@ -562,7 +562,8 @@ static trn_inproc_call *make_call(trn_inproc *inproc, const trn_inproc_request *
   call->send_high_water = request->send_high_water ? request->send_high_water : TRN_INPROC_SEND_HIGH_WATER;
   call->response_bytes_max = request->response_bytes_max;
   call->deadline_ns = request->deadline_ns      ? request->deadline_ns
-                      : request->timeout_ns > 0 ? trn__now_ns() + request->timeout_ns : INT64_MAX;
+                      : request->timeout_ns > 0 ? trn__now_ns() + request->timeout_ns
+                                                : INT64_MAX;
   call->message_bytes_max = request->message_bytes_max ? request->message_bytes_max : TRN_INPROC_MESSAGE_BYTES_MAX;
   call->method = trn_routes_find(inproc->routes, request->path, strlen(request->path));
   if (!call->method) return call;

@@ -36,13 +36,13 @@ typedef struct trn_inproc_request {
   const char *path;
   const trn_metadata *metadata; /* copied; keys in lower case */
   size_t metadata_count;
-  const char *identity;     /* copied; NULL: none */
-  int64_t timeout_ns;       /* 0: no deadline */
-  int64_t deadline_ns;      /* CLOCK_MONOTONIC; 0: by timeout_ns */
+  const char *identity;      /* copied; NULL: none */
+  int64_t timeout_ns;        /* 0: no deadline */
+  int64_t deadline_ns;       /* CLOCK_MONOTONIC; 0: by timeout_ns */
   size_t response_bytes_max; /* 0: no limit */
-  size_t message_bytes_max; /* 0: 128 MiB; a method's own limit goes first */
-  size_t send_high_water;   /* 0: 1 MiB */
-  bool reads_when_asked;    /* messages come only as asked for with trn__inproc_read */
+  size_t message_bytes_max;  /* 0: 128 MiB; a method's own limit goes first */
+  size_t send_high_water;    /* 0: 1 MiB */
+  bool reads_when_asked;     /* messages come only as asked for with trn__inproc_read */
   /* On the delivery thread; must not block. on_message takes its slice. on_finish: exactly once, last. */
   void (*on_initial)(void *user, const trn_metadata *metadata, size_t count); /* NULL: only in the result */
   void (*on_message)(void *user, trn_slice message);
@@ -61,7 +61,8 @@ trn_send_result trn__inproc_call_send_slices(trn_inproc_call *call, const trn_sl
 void trn__inproc_call_half_close(trn_inproc_call *call);
 void trn__inproc_call_read(trn_inproc_call *call, size_t count);
 void trn__inproc_call_cancel(trn_inproc_call *call);
-void trn__inproc_call_fail(trn_inproc_call *call, trn_status status, const char *message); /* as cancel, with a status */
+void trn__inproc_call_fail(trn_inproc_call *call, trn_status status,
+                           const char *message);    /* as cancel, with a status */
 void trn__inproc_call_unref(trn_inproc_call *call); /* does not cancel; NULL is accepted */
 
 /* ---- a call, blocking ---- */

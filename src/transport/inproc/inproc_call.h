@@ -34,7 +34,7 @@ struct trn_inproc_call {
   bool is_cancelled; /* ended otherwise than by the frontend's finish */
   bool is_cancel_delivered, is_over, is_sending, wants_writable;
   bool is_initial_delivered, client_wants_writable;
-  size_t request_bytes; /* not delivered yet */
+  size_t request_bytes;   /* not delivered yet */
   size_t wanted, credits; /* SIZE_MAX: the client reads everything */
   message_list requests, responses;
   size_t queued_bytes;
