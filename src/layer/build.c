@@ -64,6 +64,16 @@ static void warn(const trn_layers_options *options, const trn_error *error) {
   options->sink(options->sink_user, &event);
 }
 
+/* With a trace layer in the stack, its file has what every layer tells. */
+static void gather_events(trn_backend *backend, const trn_layers_options *options) {
+  trn_layer *trace = trn__layer_of(backend);
+  while (trace && strcmp(trn__layer_name(trace), "trace") != 0) trace = trn__layer_of(trn_layer_next(trace));
+  if (!trace) return;
+  trn__trace_forward(trace, options->sink, options->sink_user);
+  for (trn_layer *layer = trn__layer_of(backend); layer; layer = trn__layer_of(trn_layer_next(layer)))
+    if (layer != trace && !trn__trace_adopt(trace, layer)) return;
+}
+
 trn_status trn_layers_build(const trn_registry *registry, const trn_config *list, trn_backend *base,
                             const trn_layers_options *given, trn_backend **out, trn_error **error) {
   *out = NULL;
@@ -86,6 +96,7 @@ trn_status trn_layers_build(const trn_registry *registry, const trn_config *list
     trn_backend_unref(backend);
     backend = around;
   }
+  if (status == TRN_OK) gather_events(backend, &options);
   trn_error *order = NULL;
   if (status == TRN_OK && trn_layers_check(backend, &order)) {
     if (options.order == TRN_ORDER_REFUSE) {

@@ -17,6 +17,7 @@ struct trn_layer {
   void *next_self;
   trn_event_sink sink;
   void *sink_user;
+  void (*sink_release)(void *user); /* NULL: sink_user is borrowed */
   pthread_mutex_t mu;
   trn_pool *pool; /* guarded by mu until it is there */
 };
@@ -237,6 +238,7 @@ static trn_status layer_list_catalogs(void *self, void *state, void (*each)(void
 }
 
 static void layer_free(trn_layer *layer) {
+  if (layer->sink_release) layer->sink_release(layer->sink_user);
   trn_backend_unref(layer->next);
   pthread_mutex_destroy(&layer->mu);
   free(layer->name);
@@ -326,6 +328,12 @@ bool trn__layer_is(const trn_layer *layer, void (*destroy)(void *self)) {
 void trn__layer_set_sink(trn_layer *layer, trn_event_sink sink, void *user) {
   layer->sink = sink;
   layer->sink_user = user;
+}
+void trn__layer_redirect(trn_layer *layer, trn_event_sink sink, void *user, void (*release)(void *user)) {
+  if (layer->sink_release) layer->sink_release(layer->sink_user);
+  layer->sink = sink;
+  layer->sink_user = user;
+  layer->sink_release = release;
 }
 bool trn__layer_has_sink(const trn_layer *layer) {
   return layer->sink != NULL;

@@ -21,6 +21,11 @@ bool trn__layer_reloads(const trn_layer *layer);
 bool trn__layer_is(const trn_layer *layer, void (*destroy)(void *self)); /* told by its destructor */
 /* Where events go. Before the backend is shared. */
 void trn__layer_set_sink(trn_layer *layer, trn_event_sink sink, void *user);
+/* Likewise, of a layer that has a sink already; `release(user)` when the layer goes. */
+void trn__layer_redirect(trn_layer *layer, trn_event_sink sink, void *user, void (*release)(void *user));
+/* What another layer tells goes to the files of a trace layer, and on to its sink. False: `trace` is none. */
+bool trn__trace_adopt(trn_layer *trace, trn_layer *other);
+void trn__trace_forward(trn_layer *trace, trn_event_sink sink, void *user); /* where those go on to */
 bool trn__layer_has_sink(const trn_layer *layer);
 /* `event`: kind, action, object, detail, ... ; layer, user and session are filled in. thread: any */
 void trn__layer_emit(const trn_layer *layer, const trn_layer_session *session, trn_event *event);

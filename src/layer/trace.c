@@ -4,6 +4,9 @@
 #include "core/query.h"
 
 typedef struct trace {
+  atomic_size_t refs; /* the layer's, and one for each layer whose events come here */
+  trn_event_sink sink; /* where they go on to; NULL: nowhere */
+  void *sink_user;
   trace_file file, audit;
   uint64_t slow_ms; /* 0: no log of slow queries */
   int64_t statement_bytes;
@@ -353,11 +356,37 @@ static void trace_free(trace *t) {
   free(t);
 }
 
-static void destroy(void *self) {
+static void trace_unref(void *self) {
   trace *t = self;
+  if (atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
   if (t->exporter.flush) t->exporter.flush(t->exporter.user, 2000);
   if (t->exporter.destroy) t->exporter.destroy(t->exporter.user);
   trace_free(t);
+}
+
+static void destroy(void *self) {
+  trace_unref(self);
+}
+
+static void foreign_event(void *user, const trn_event *event) {
+  trace *t = user;
+  trace__file_write(&t->file, event);
+  if (t->sink) t->sink(t->sink_user, event);
+}
+
+bool trn__trace_adopt(trn_layer *layer, trn_layer *other) {
+  if (!trn__layer_is(layer, destroy)) return false;
+  trace *t = trn__layer_self(layer);
+  atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+  trn__layer_redirect(other, foreign_event, t, trace_unref);
+  return true;
+}
+
+void trn__trace_forward(trn_layer *layer, trn_event_sink sink, void *user) {
+  if (!trn__layer_is(layer, destroy)) return;
+  trace *t = trn__layer_self(layer);
+  t->sink = sink;
+  t->sink_user = user;
 }
 
 trn_status trn_trace_create(const trn_trace_options *given, trn_backend *inner, trn_backend **out, trn_error **error) {
@@ -380,6 +409,7 @@ trn_status trn_trace_create(const trn_trace_options *given, trn_backend *inner, 
   trace *t = calloc(1, sizeof *t);
   const char *file = NULL, *audit = NULL;
   if (!t) return trn__no_memory(error);
+  atomic_init(&t->refs, 1);
   t->statement_bytes = 4096;
   t->audit.fd = -1;
   t->metrics = trace__metrics_create();

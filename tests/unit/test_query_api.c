@@ -7,17 +7,20 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "arrow/arrow_util.h"
+#include "backend/scripted/scripted.h"
 #include "conformance/puller.h"
 #include "core/core.h"
 #include "core/query.h"
 #include "plan/plan.h"
 #include <trunnion/backend.h>
 #include <trunnion/frontend.h>
+#include <trunnion/layer.h>
 
 /* ---- a backend that counts ---- */
 
@@ -641,6 +644,98 @@ static void frontends_are_checked_and_pass_through(void **state) {
   assert_int_equal(self, 101);
 }
 
+/* ---- many threads ---- */
+
+enum { THREADS = 16, ROUNDS = 60 };
+typedef struct crowd {
+  trn_backend *backend;
+  int number;
+} crowd;
+
+static void drop_piece(void *user, trn_status status, const trn_error *error, trn_ipc_piece *piece) {
+  (void)error;
+  if (status == TRN_OK && piece->release) piece->release(piece->owner);
+  atomic_fetch_add((atomic_int *)user, 1);
+}
+
+/* Opens, executes, reads some, cancels or drops at any point, closes. */
+static void *crowd_run(void *argument) {
+  crowd *c = argument;
+  for (int i = 0; i < ROUNDS; i++) {
+    trn_session *session = NULL;
+    trn_operation *operation = NULL;
+    trn_stream *stream = NULL;
+    atomic_int completions = 0;
+    if (trn_session_open(c->backend, NULL, &session, NULL)) continue;
+    trn_arena *arena = trn__arena_create(0);
+    trn_column column = {.id = 1, .type = trn__type(TRN_TYPE_INT64)};
+    trn_rel *range = trn__rel_create(arena, TRN_REL_RANGE, NULL, 0, NULL, 0, &column, 1);
+    trn_field field = {.name = "n", .type = column.type};
+    range->u.range.end = 20000 * (i % 3);
+    range->u.range.step = 1;
+    trn_plan *plan = NULL;
+    if (trn__plan_create(arena, range, trn__arena_copy(arena, &field, sizeof field), 2, NULL, NULL, &plan)) abort();
+    trn_execute_request request = {.struct_size = sizeof request, .plan = plan};
+    int started = 0;
+    if (trn_backend_execute(session, &request, &operation, NULL) == TRN_OK) {
+      if ((i + c->number) % 4 == 0) trn_operation_cancel(operation);
+      if (trn_operation_result_stream(operation, &stream, NULL) == TRN_OK)
+        started += trn_stream_next_ipc(stream, 0, drop_piece, &completions, NULL) == TRN_OK;
+      if ((i + c->number) % 4 == 1) trn_operation_cancel(operation);
+      if ((i + c->number) % 4 == 2 && stream) trn_stream_cancel(stream);
+      (void)trn_operation_get_state(operation);
+    }
+    trn_plan_unref(plan);
+    trn_session_unref(session);
+    trn_operation_unref(operation);
+    trn_stream_unref(stream);
+    for (int wait = 0; wait < 20000 && atomic_load(&completions) < started; wait++)
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (atomic_load(&completions) != started) abort();
+  }
+  return NULL;
+}
+
+static void sixteen_threads_open_execute_cancel_and_close(void **state) {
+  (void)state;
+  trn_scripted *control = NULL;
+  trn_backend *base = NULL;
+  trn_registry *registry = NULL;
+  assert_int_equal(trn__scripted_create(TRN_SCRIPTED_ARRAYS, &control, &base), TRN_OK);
+  assert_int_equal(trn_registry_create(&registry), TRN_OK);
+  trn_config *config = trn_config_create();
+  static const char *const layers[] = {"trace", "validate", "cache", "limit", "route"};
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+    assert_int_equal(trn_config_set(config, "layers[]", layers[i], NULL), TRN_OK);
+  for (int layered = 0; layered < 2; layered++) { /* the backend itself; a stack of layers around it */
+    trn_backend *backend = trn_backend_ref(base);
+    if (layered) {
+      trn_backend_unref(backend);
+      assert_int_equal(trn_layers_build(registry, trn_config_get(config, "layers"), base, NULL, &backend, NULL), TRN_OK);
+    }
+    pthread_t threads[THREADS];
+    crowd crowds[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+      crowds[i] = (crowd){backend, i};
+      assert_int_equal(pthread_create(&threads[i], NULL, crowd_run, &crowds[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    trn_backend_unref(backend);
+  }
+  trn_config_destroy(config);
+  trn_registry_destroy(registry);
+  trn_backend_unref(base);
+  trn_scripted_counts counts = trn__scripted_count(control);
+  for (int i = 0; i < 5000 && counts.streams_opened != counts.streams_closed; i++) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    counts = trn__scripted_count(control);
+  }
+  assert_int_equal(counts.sessions_opened, counts.sessions_closed);
+  assert_int_equal(counts.streams_opened, counts.streams_closed);
+  assert_int_equal(counts.pulls, counts.completions);
+  trn__scripted_unref(control);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(backends_are_checked_and_their_gaps_filled),
@@ -659,6 +754,7 @@ int main(void) {
       cmocka_unit_test(array_streams_give_ipc_cut_by_rows),
       cmocka_unit_test(a_rest_is_dropped_with_its_stream),
       cmocka_unit_test(frontends_are_checked_and_pass_through),
+      cmocka_unit_test(sixteen_threads_open_execute_cancel_and_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
