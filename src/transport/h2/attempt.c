@@ -140,7 +140,9 @@ static void closed(h2_stream *stream, uint32_t code) {
     result.is_unprocessed = !attempt->is_sent;
     snprintf(text, sizeof text, "The connection ended: %s", problem ? problem : "it was lost");
   } else {
-    result.status = status_of_reset(code);
+    /* Some servers reset a call whose deadline passed: there, and so here, within the precision of grpc-timeout. */
+    bool is_late = stream->deadline_ns && trn__h2_now_ns() + TRN_H2_DEADLINE_SLACK_NS >= stream->deadline_ns;
+    result.status = is_late && code == NGHTTP2_CANCEL ? TRN_DEADLINE_EXCEEDED : status_of_reset(code);
     result.is_unprocessed = code == NGHTTP2_REFUSED_STREAM;
     snprintf(text, sizeof text, "The server reset the call: %s", nghttp2_http2_strerror(code));
   }

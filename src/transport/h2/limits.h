@@ -46,6 +46,7 @@
 #define TRN_H2_HTTP_HEAD_MAX 8192u                  /* of a plain HTTP/1.1 request */
 
 #define TRN_H2_ADDRESSES_MAX 8u /* of a name, that a client tries */
+#define TRN_H2_DEADLINE_SLACK_NS 1000000
 #define TRN_H2_CONNECT_MS 20000u
 #define TRN_H2_BACKOFF_MS 1000u
 #define TRN_H2_BACKOFF_MS_MAX 120000u
