@@ -68,6 +68,14 @@ static bool is_local(const char *listen) {
          !strncmp(listen, "[::1]:", 6);
 }
 
+/* host:port, [v6]:port, unix:/path; whether the host is there is seen when it is listened on. */
+static bool is_address(const char *listen) {
+  if (!strncmp(listen, "unix:", 5)) return listen[5] != 0;
+  const char *colon = strrchr(listen, ':');
+  size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+  return colon && digits && digits <= 5 && !colon[1 + digits] && strtoul(colon + 1, NULL, 10) <= 65535;
+}
+
 static trn_status read_listeners(running *r, trn_error **error) {
   const trn_config *node = trn_config_get(r->root, "listen");
   const char *text = trn_config_value(node);
@@ -85,6 +93,12 @@ static trn_status read_listeners(running *r, trn_error **error) {
   }
   bool knows_clients = r->built.authenticator || setting(r->root, "tls.client_ca");
   for (size_t i = 0; !status && i < r->listen_count; i++) {
+    if (!is_address(r->listen[i])) {
+      status =
+          trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: listen: '%s' is not host:port, [v6]:port or unix:/path",
+                        trn_config_origin(node), r->listen[i]);
+      break;
+    }
     if (is_local(r->listen[i]) || knows_clients || allow_remote) continue;
     status = trn_error_set(
         error, TRN_INVALID_ARGUMENT, NULL,

@@ -1,5 +1,6 @@
 /* What every registry has: the bundled frontends, backends and decoders, each with the keys of its configuration. */
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "core/registry.h"
 #include <trunnion/catalog.h>
@@ -63,6 +64,11 @@ static trn_status embedded_backend(void *user, const trn_registry *registry, con
   if (!status) status = trn_config_number(config, "threads", 0, 4096, &threads, error);
   if (!status) status = trn_config_size(config, "memory", &options.memory_bytes, error);
   if (!status) status = trn_config_text(config, "spill_dir", &options.spill_directory, error);
+  struct stat about;
+  const char *spill = options.spill_directory;
+  if (!status && spill && (stat(spill, &about) != 0 || !S_ISDIR(about.st_mode)))
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: spill_dir: %s is no directory",
+                           trn_config_origin(trn_config_get(config, "spill_dir")), spill);
   options.threads = (unsigned)threads;
   return status ? status : trn_embedded_backend_create(&options, out, error);
 }

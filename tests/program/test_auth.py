@@ -97,6 +97,32 @@ def test_a_claimed_user_is_replaced_by_the_authenticated_one(channel):
     assert config_call(channel, ann, "bob", session) == (OK, "of ann")
 
 
+def test_groups_of_tokens_and_of_the_file_of_users_reach_the_policies(files, tmp_path):
+    import pyarrow, pyarrow.parquet
+    pyarrow.parquet.write_table(pyarrow.table({"x": [1, 2]}), tmp_path / "x.parquet")
+    (tmp_path / "trunnion.yaml").write_text(json.dumps({
+        "listen": "127.0.0.1:0", "auth": {"tokens": str(files / "tokens"), "users": str(files / "users")},
+        "layers": [{"authorize": {"rules": [{"groups": ["red", "yellow"], "paths": f"{tmp_path}/*", "allow": "read"}]}}]}))
+    script = tmp_path / "client.py"
+    script.write_text(textwrap.dedent("""
+        import sys, grpc
+        from pyspark.sql.connect.session import SparkSession
+        from pyspark.sql.connect.client import DefaultChannelBuilder
+        class Insecure(DefaultChannelBuilder):
+            def metadata(self):
+                return list(super().metadata()) + [("authorization", sys.argv[2])]
+        spark = SparkSession.builder.channelBuilder(Insecure(sys.argv[1])).create()
+        print(spark.read.parquet(sys.argv[3]).count())"""))
+    with Server("--config", tmp_path / "trunnion.yaml") as server:
+        for header, allowed in [("Bearer token-of-ann", True), ("Bearer token-of-bob", True), (basic("cid", "päss:word"), False)]:
+            done = subprocess.run([sys.executable, str(script), f"sc://{server.address}", header, str(tmp_path / "x.parquet")],
+                                  capture_output=True, text=True, timeout=300)
+            if allowed:
+                assert done.stdout.strip() == "2", done.stderr[-2000:]
+            else:
+                assert "User 'cid' may not read path" in done.stderr
+
+
 # ---- Flight: a handshake gives a token of its own ----
 
 def test_a_handshake_of_flight_takes_a_password_and_gives_a_token(server):
