@@ -14,6 +14,7 @@
 #define TRUNNION_LAYER_H
 #include <trunnion/backend.h>
 #include <trunnion/catalog.h>
+#include <trunnion/client.h>
 #include <trunnion/registry.h>
 
 #ifdef __cplusplus
@@ -301,6 +302,10 @@ typedef struct trn_span_exporter {
   void (*destroy)(void *user);
   void *user;
 } trn_span_exporter;
+/** OTLP over gRPC: spans in batches to an OpenTelemetry collector. A reference to the channel is taken; `service`: the name
+ *  that the spans are under. Fills `*out` for trn_trace_options, which takes it. What cannot be sent is dropped: queries
+ *  never wait. Errors: RESOURCE_EXHAUSTED. */
+TRN_API trn_status trn_otlp_exporter_create(trn_channel *channel, const char *service, trn_span_exporter *out);
 typedef struct trn_trace_options {
   size_t struct_size;
   const trn_config *config;

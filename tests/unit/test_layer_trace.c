@@ -177,6 +177,105 @@ static void metrics_do_not_grow_with_what_clients_say(void **state) {
   bench_close(&b);
 }
 
+/* ---- OTLP ---- */
+
+typedef struct collector {
+  pthread_mutex_t mu;
+  char bytes[1 << 16];
+  size_t size;
+  atomic_int calls;
+} collector;
+
+static void collect(trn_call *call, void *user, trn_slice message) {
+  collector *c = user;
+  pthread_mutex_lock(&c->mu);
+  if (message.size <= sizeof c->bytes) memcpy(c->bytes, message.data, c->size = message.size);
+  pthread_mutex_unlock(&c->mu);
+  if (message.release) message.release(message.owner);
+  trn_slice empty = {.data = "", .size = 0};
+  trn_call_send(call, &empty, 1, TRN_SEND_MORE);
+  trn_call_finish(call, TRN_OK, NULL, NULL, 0, NULL, 0);
+  atomic_fetch_add(&c->calls, 1);
+}
+static void collected(trn_call *call, void *user) {
+  (void)call, (void)user;
+}
+
+/* Length-delimited fields nest as the definitions of OTLP say: the bytes of the innermost one at the path. */
+static trn_str field_at(trn_str message, const unsigned *path) {
+  for (; *path; path++) {
+    size_t at = 0;
+    trn_str found = {0};
+    while (at < message.size) {
+      uint64_t numbers[2] = {0, 0};
+      for (int n = 0; n < 2; n++) {
+        for (int shift = 0; at < message.size; shift += 7) {
+          unsigned char byte = (unsigned char)message.data[at++];
+          numbers[n] |= (uint64_t)(byte & 0x7f) << shift;
+          if (byte < 0x80) break;
+        }
+        if (n == 0 && (numbers[0] & 7) == 1) at += 8;
+        if (n == 0 && (numbers[0] & 7) == 1) break;
+      }
+      if ((numbers[0] & 7) != 2) continue;
+      assert_true(numbers[1] <= message.size - at);
+      if (numbers[0] >> 3 == *path && !found.data) found = (trn_str){message.data + at, numbers[1]};
+      at += numbers[1];
+    }
+    assert_non_null(found.data);
+    message = found;
+  }
+  return message;
+}
+
+static void spans_reach_a_collector(void **state) {
+  (void)state;
+  static collector c = {.mu = PTHREAD_MUTEX_INITIALIZER};
+  bench b;
+  trn_routes *routes = NULL;
+  trn_channel *channel = NULL;
+  trn_span_exporter exporter;
+  trn_backend *backend = NULL;
+  trn_method method = {.struct_size = sizeof method,
+                       .path = "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+                       .kind = TRN_METHOD_UNARY,
+                       .on_message = collect,
+                       .on_done = collected,
+                       .service = &c};
+  bench_open(&b, TRN_SCRIPTED_ARRAYS);
+  assert_int_equal(trn_routes_create(&routes), TRN_OK);
+  assert_int_equal(trn_routes_add(routes, &method, 1, NULL), TRN_OK);
+  trn_channel_options channel_options = {.struct_size = sizeof channel_options, .routes = routes};
+  assert_int_equal(trn_channel_open(NULL, &channel_options, &channel, NULL), TRN_OK);
+  assert_int_equal(trn_otlp_exporter_create(channel, "shop", &exporter), TRN_OK);
+  trn_channel_unref(channel);
+  trn_trace_options options = {.struct_size = sizeof options, .exporter = &exporter};
+  assert_int_equal(trn_trace_create(&options, b.base, &backend, NULL), TRN_OK);
+  trn_session *session = session_of(backend, "ann", NULL);
+  trn_status status;
+  for (int i = 0; i < 30; i++) assert_int_equal(run_plan(session, range_plan(2), &status, NULL), 2);
+  for (int i = 0; i < 5000 && !c.calls; i++) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  assert_int_equal(c.calls, 1); /* 90 spans: a batch, and a rest */
+  pthread_mutex_lock(&c.mu);
+  trn_str all = {c.bytes, c.size};
+  trn_str service = field_at(all, (unsigned[]){1, 1, 1, 2, 1, 0}), scope = field_at(all, (unsigned[]){1, 2, 1, 1, 0});
+  trn_str trace = field_at(all, (unsigned[]){1, 2, 2, 1, 0}), span = field_at(all, (unsigned[]){1, 2, 2, 2, 0});
+  trn_str name = field_at(all, (unsigned[]){1, 2, 2, 5, 0});
+  assert_int_equal(service.size, 4);
+  assert_memory_equal(service.data, "shop", 4);
+  assert_memory_equal(scope.data, "trunnion", 8);
+  assert_int_equal(trace.size, 16);
+  assert_int_equal(span.size, 8);
+  assert_memory_equal(name.data, "execute", name.size);
+  pthread_mutex_unlock(&c.mu);
+  trn_session_unref(session);
+  trn_backend_unref(backend);
+  for (int i = 0; i < 5000 && c.calls < 2; i++) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  assert_int_equal(c.calls, 2); /* the rest, at the end */
+  bench_close(&b);
+  trn_routes_destroy(routes);
+}
+
 /* ---- route ---- */
 
 typedef struct routed {
@@ -385,6 +484,7 @@ int main(void) {
       cmocka_unit_test(spans_hang_together_and_go_on),
       cmocka_unit_test(refusals_are_audited_and_counted),
       cmocka_unit_test(metrics_do_not_grow_with_what_clients_say),
+      cmocka_unit_test(spans_reach_a_collector),
       cmocka_unit_test(sources_are_opened_where_the_query_goes),
       cmocka_unit_test(rules_are_by_user_tag_setting_and_size),
       cmocka_unit_test(what_a_backend_cannot_run_goes_elsewhere),
