@@ -211,7 +211,7 @@ static void primaries(void **state) {
       {"trim(both 'x' from a) || trim(a)", "(concat (trim 'x' a) (trim a))"},
       {"trim(leading from a)", "(ltrim a)"},
       {"position('x' in a)", "(locate 'x' a)"},
-      {"position('x', a)", "(locate 'x' a)"},
+      {"position('x', a)", "(position 'x' a)"},
       {"overlay(a placing 'x' from 3)", "(overlay a 'x' 3)"},
       {"dateadd(day, 1, a)", "(timestampadd 'DAY' 1 a)"},
       {"date_add(day, 1)", "(date_add day 1)"},

@@ -1,5 +1,5 @@
 /* Timestamps and times from parts, names of days and months, zones, the TIME type. */
-#include "frontend/spark/translate/operators.h"
+#include "frontend/spark/translate/scope.h"
 #include <strings.h>
 
 static const trn_type *time_type(spark_builder *b, uint8_t precision) {
@@ -177,7 +177,37 @@ static trn_status build_to_time(spark_builder *b, const trn_expr **out) {
                      b->call->position, out, b->error);
 }
 
+/* time(x): a cast that leaves its name. */
+static trn_status build_time_cast(spark_builder *b, const trn_expr **out) {
+  return spark__cast(b->t, b->args[0], time_type(b, 6), SPARK_CAST_IMPLICIT, b->call->position, out, b->error);
+}
+
+/* current_time([precision]): the session's time of day. */
+static trn_status build_current_time(spark_builder *b, const trn_expr **out) {
+  int64_t digits = 6;
+  spark_value now, local[2];
+  if (b->count) {
+    if (!spark__is_literal(b->args[0]) || !trn__type_is_integer(b->args[0]->type))
+      return spark__not_supported(b, "a precision that is not a literal");
+    digits = b->args[0]->u.literal.value.integer;
+    if (digits < 0 || digits > 6) return spark__not_supported(b, "this precision");
+  }
+  b->name = trn__arena_printf(b->t->arena, "current_time(%d)", (int)digits);
+  if (!b->name) return trn__no_memory(b->error);
+  trn_status status = spark__call_by_name(b->t, "current_timestamp", NULL, 0, b->call->position, &now, b->error);
+  if (status) return status;
+  const char *pattern = "HH:mm:ss.SSSSSS";
+  local[0] = now;
+  local[1] = (spark_value){.expr = trn__expr_string(b->t->arena, pattern, strlen(pattern)), .name = pattern};
+  if (!local[1].expr) return trn__no_memory(b->error);
+  status = spark__call_by_name(b->t, "date_format", local, 2, b->call->position, &now, b->error);
+  if (status) return status;
+  return spark__cast(b->t, now.expr, time_type(b, (int)digits), SPARK_CAST_IMPLICIT, b->call->position, out, b->error);
+}
+
 static const spark_function rows[] = {
+    {"time", "a", NULL, NULL, build_time_cast, "$1", 0, 0},
+    {"current_time", "|a", NULL, NULL, build_current_time, NULL, SPARK_NEVER_NULL | SPARK_STABLE, 0},
     {"make_timestamp", "a|aaaaaa", NULL, "d", build_make_timestamp, NULL, 0, 0},
     {"make_timestamp_ltz", "aa|aaaaa", NULL, "l", build_make_timestamp, NULL, 0, 0},
     {"make_timestamp_ntz", "aa|aaaa", NULL, "n", build_make_timestamp, NULL, 0, 0},
