@@ -170,16 +170,26 @@ static trn_status server_options(const running *r, const tls_files *tls, trn_ser
   return read_limits(r, out, error);
 }
 
+/* "spark, flightsql" without Spark, which has a URL of its own. NULL: Spark is not served. */
+static const char *besides_spark(const char *frontends) {
+  if (strncmp(frontends, "spark", 5) != 0) return NULL; /* the first that is built in */
+  return frontends[5] ? frontends + 7 : "";
+}
+
 static void print_listening(const running *r) {
+  const char *others = besides_spark(r->built.frontends);
   for (size_t i = 0; i < r->server_count; i++) {
     const char *colon = strrchr(r->listen[i], ':');
     int port = trn_server_port(r->servers[i]);
-    printf("trunnion %s: Spark Connect on sc://", trn_version());
+    printf("trunnion %s: %s", trn_version(), others ? "Spark Connect on sc://" : r->built.frontends);
+    printf("%s", others ? "" : " on ");
     if (port)
       printf("%.*s:%d", (int)(colon - r->listen[i]), r->listen[i], port);
     else
       printf("%s", r->listen[i]);
-    printf("%s\n", setting(r->root, "tls.cert") ? "/;use_ssl=true" : "");
+    printf("%s", others && setting(r->root, "tls.cert") ? "/;use_ssl=true" : "");
+    if (others && *others) printf(" (and %s)", others);
+    putchar('\n');
   }
   fflush(stdout);
 }

@@ -166,6 +166,23 @@ def test_it_listens_where_it_is_told(tmp_path):
                 assert config_call(channel)[0] == grpc.StatusCode.OK, address
 
 
+@pytest.mark.parametrize("frontends, line", [
+    ("{}", r"Spark Connect on sc://127.0.0.1:\d+ \(and flightsql.*\)$"), ("[flightsql]", r": flightsql on 127.0.0.1:\d+$"),
+    ("{flightsql: false, ballista: false}", r"Spark Connect on sc://127.0.0.1:\d+$"), ("[spark]", r"sc://127.0.0.1:\d+$"),
+])
+def test_the_first_line_says_what_is_served(tmp_path, frontends, line):
+    file = tmp_path / "trunnion.yaml"
+    if "ballista" in frontends and "ballista" not in run("serve", "--check")[1]:
+        frontends = "{flightsql: false}"
+    file.write_text(f"listen: 127.0.0.1:0\nfrontends: {frontends}\n")
+    process = subprocess.Popen([str(PROGRAM), "serve", "--config", str(file)], stdout=subprocess.PIPE, text=True)
+    said = process.stdout.readline().rstrip()
+    process.terminate()
+    assert process.wait(60) == 0
+    process.stdout.close()
+    assert re.search(line, said), said
+
+
 def test_catalogs_are_there_by_name_and_kept(tmp_path):
     import json, os, sys
     file = tmp_path / "trunnion.yaml"
