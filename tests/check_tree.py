@@ -12,7 +12,7 @@ MAY_INCLUDE = {
     "engine": ["core", "plan", "arrow"], "backend": ["core", "plan", "arrow", "engine", "optimize"],
     "layer": ["core", "plan", "arrow"], "scheduler": ["core", "plan"], "functions": [],
     "transport/h2": [], "transport/auth": [], "transport/inproc": ["core"], "transport/client": ["core", "transport/inproc"], "frontend/spark": ["core", "plan", "arrow", "catalog"],
-    "frontend/flight": ["core", "frontend/spark"], "frontend/flightsql": ["core", "plan", "arrow", "frontend/flight", "frontend/spark"], "udf": ["core"],
+    "frontend/flight": ["core", "arrow", "frontend/spark"], "frontend/flightsql": ["core", "plan", "arrow", "frontend/flight", "frontend/spark"], "udf": ["core"],
 }
 
 
