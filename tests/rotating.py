@@ -79,8 +79,8 @@ def golden(url, record=False):
             jar.extractall(place, [n for n in jar.namelist() if n.startswith(("sql-tests/", "test-data/"))])
     with tempfile.TemporaryDirectory() as scratch:
         out = pathlib.Path(scratch) / "golden.json"
-        subprocess.run([sys.executable, str(program), "--remote", url, "--golden", str(place), "--jobs", "2", "--timeout", "10",
-                        "--out", str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=900, check=True)
+        subprocess.run([sys.executable, str(program), "--remote", url, "--golden", str(place), "--timeout", "10",
+                        "--out", str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=1500, check=True)
         result = json.loads(out.read_text())
     failing = {}
     for failure in result["failures"]:
@@ -88,7 +88,7 @@ def golden(url, record=False):
     passed, total = result["total"]["pass"], result["in_scope"]
     if record:
         listed = dict(sorted(failing.items(), key=lambda item: -sum(map(len, item[1].values()))))
-        FAILURES.write_text(json.dumps(listed, indent=0, sort_keys=False, separators=(",", ":")) + "\n")
+        FAILURES.write_text(json.dumps(listed, separators=(",", ":")).replace("},", "},\n") + "\n")
         print(f"golden: {passed} of {total} passed; recorded", flush=True)
         return True
     known = {(name, index) for files in json.loads(FAILURES.read_text()).values() for name, list_ in files.items() for index in list_}

@@ -43,7 +43,8 @@ trn_status spark__enter(spark_translator *t, trn_error **error) {
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
                          "The plan takes more than TRN_TRANSLATE_STEPS_MAX (%u) steps: parts are used too often.",
                          TRN_TRANSLATE_STEPS_MAX);
-  spark__state(t)->steps++;
+  if ((++spark__state(t)->steps & 1023) == 0 && t->is_cancelled && t->is_cancelled(t->cancel_user))
+    return trn_error_set(error, TRN_CANCELLED, NULL, "The request was cancelled");
   t->depth++;
   return TRN_OK;
 }
