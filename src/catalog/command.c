@@ -319,7 +319,7 @@ static trn_status execute(trn_session *session, const trn_command *c, trn_operat
   case TRN_COMMAND_SET:
     if (!c->column_count || !c->columns[0] || !*c->columns[0])
       return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "there is no setting to set");
-    return trn_session_set(session, c->columns[0], c->comment) ? trn__no_memory(error) : TRN_OK;
+    return trn_session_client_set(session, c->columns[0], c->comment, error);
   default: break;
   }
   trn_status status =

@@ -146,7 +146,7 @@ static int set_option(flightsql_session *session, const char *key, const char *t
     return 0;
   }
   if (strncmp(key, "datafusion.", 11) == 0 || strncmp(key, "spark.", 6) == 0)
-    return trn_session_set(session->session, key, text) ? OPTION_BAD_VALUE : 0;
+    return trn_session_client_set(session->session, key, text, NULL) ? OPTION_BAD_VALUE : 0;
   return OPTION_UNKNOWN;
 }
 
@@ -252,7 +252,7 @@ static trn_status get_options(void *self, flight_rpc *rpc, const void *body, siz
   add_option(&list, "dialect", dialect == FLIGHTSQL_SPARK ? "spark" : "datafusion");
   trn_free(catalog);
   trn_free(database);
-  status = trn_session_each(session->session, add_option, &list);
+  status = trn_session_client_each(session->session, add_option, &list);
   if (status || list.failed) return trn__no_memory(error);
   return flightsql__reply_result(rpc, NULL, &result.base, error);
 }

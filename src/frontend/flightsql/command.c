@@ -434,7 +434,14 @@ static void sent(void *user, trn_status status, int64_t rows) {
 
 /* Runs a planned statement and streams its rows. Borrows the statement. */
 static trn_status stream_statement(flight_rpc *rpc, flightsql_statement *statement, trn_error **error) {
-  const trn_execute_request request = {.struct_size = sizeof request, .plan = statement->plan};
+  char traceparent[64] = "";
+  size_t trace_size = 0;
+  const void *trace = trn_call_metadata(rpc->call, "traceparent", &trace_size);
+  if (trace && trace_size < sizeof traceparent) memcpy(traceparent, trace, trace_size);
+  const trn_execute_request request = {.struct_size = sizeof request,
+                                       .plan = statement->plan,
+                                       .protocol = "flightsql",
+                                       .traceparent = trace_size ? traceparent : NULL};
   trn_operation *operation = NULL;
   trn_stream *stream = NULL;
   sending *s = calloc(1, sizeof *s);
