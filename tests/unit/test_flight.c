@@ -447,6 +447,40 @@ static void messages_are_checked_before_they_are_decoded(void **state) {
   trn__arena_unref(arena);
 }
 
+static void commands_survive_every_changed_byte(void **state) {
+  flight_client *client = *state;
+  static const char *const names[] = {"CommandGetTables", "CommandGetSqlInfo", "CommandPreparedStatementQuery", "CommandStatementIngest",
+                                      "CommandStatementSubstraitPlan"};
+  uint32_t seed = 1;
+  for (size_t n = 0; n <= sizeof names / sizeof *names; n++) {
+    trn_strbuf command = n ? flight_command(names[n - 1], NULL) : flight_query("SELECT 1 AS x");
+    if (n) trn__strbuf_add(&command, "\x12\x06\x0a\x04" "abcd", 8); /* an Any's value: field 1, four bytes */
+    for (size_t i = 0; i < command.size; i++) {
+      for (int change = 0; change < 3; change++) {
+        char old = command.data[i];
+        seed = seed * 1664525 + 1013904223;
+        command.data[i] = (char)(change ? (int)(seed >> 24) : old ^ 0x80);
+        trn_status status;
+        Arrow__Flight__Protocol__FlightInfo *info = flight_info_of(client, &command, &status);
+        if (info) arrow__flight__protocol__flight_info__free_unpacked(info, NULL);
+        assert_true(status != TRN_UNKNOWN && status != TRN_INTERNAL);
+        trn_strbuf descriptor = flight_descriptor(&command), data = flight_data_message(&descriptor, NULL, 0);
+        const trn_slice message = {.data = data.data, .size = data.size};
+        trn_inproc_reply reply;
+        status = flight_call(client, "DoPut", &message, 1, &reply);
+        assert_true(status != TRN_UNKNOWN && status != TRN_INTERNAL);
+        trn__inproc_reply_finish(&reply);
+        trn__strbuf_finish(&descriptor);
+        trn__strbuf_finish(&data);
+        command.data[i] = old;
+      }
+    }
+    trn__strbuf_finish(&command);
+  }
+  assert_int_equal(flight_act(client, "CloseSession", NULL, NULL), TRN_OK);
+  assert_int_equal(flight_run(client, "SELECT 1").status, TRN_OK);
+}
+
 /* ---- authentication ---- */
 
 static trn_status check(void *self, const trn_credentials *credentials, trn_identity *out, trn_error **error) {
@@ -592,6 +626,7 @@ int main(void) {
       TEST(truncated_arrow_data_is_refused_at_every_byte),
       cmocka_unit_test(arrow_messages_survive_every_changed_byte),
       cmocka_unit_test(messages_are_checked_before_they_are_decoded),
+      TEST(commands_survive_every_changed_byte),
       cmocka_unit_test(a_handshake_gives_a_bearer_token),
       TEST(every_metadata_command_gives_the_schema_that_it_announced),
       TEST(unknown_things_are_refused_by_name),
