@@ -285,6 +285,7 @@ static trn_status from_substrait(flightsql_session *session, const ProtobufCBina
   if (!plan->len) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The Substrait plan is empty");
   trn_status status = flightsql__statement_create(session, "", 0, &statement, error);
   if (!status) status = trn_backend_decode(session->session, &input, &statement->plan, error);
+  if (!status) status = trn_backend_check(session->session, statement->plan, error); /* its schema is shown */
   if (!status) status = flightsql__plan_schema_ipc(statement->plan, &statement->schema, error);
   if (status) {
     flightsql__statement_unref(statement);

@@ -43,14 +43,20 @@ static trn_status resolve(void *user, const char *const *parts, size_t count, tr
 trn_status flightsql__plan_in(flightsql_session *session, flightsql_dialect dialect, const char *sql, trn_plan **out,
                               trn_error **error) {
   *out = NULL;
-  if (dialect == FLIGHTSQL_SPARK) return spark__plan_sql(session->session, session->views, sql, out, error);
   const trn_plan_input input = {.struct_size = sizeof input,
                                 .format = "sql",
                                 .data = sql,
                                 .size = strlen(sql),
                                 .resolve = resolve,
                                 .resolve_user = session};
-  return trn_backend_decode(session->session, &input, out, error);
+  trn_status status = dialect == FLIGHTSQL_SPARK
+                          ? spark__plan_sql(session->session, session->views, sql, out, error)
+                          : trn_backend_decode(session->session, &input, out, error);
+  if (!status) status = trn_backend_check(session->session, *out, error); /* its schema is shown before it runs */
+  if (!status) return TRN_OK;
+  trn_plan_unref(*out);
+  *out = NULL;
+  return status;
 }
 
 trn_status flightsql__plan(flightsql_session *session, const char *sql, trn_plan **out, trn_error **error) {
