@@ -1,5 +1,6 @@
 /* The authorize layer: who may read, write, create and drop what; and what is left of it: row filters and column masks. */
 #include <pthread.h>
+#include <strings.h>
 
 #include "layer/authorize.h"
 
@@ -31,6 +32,7 @@ typedef struct inquiry {
   trn_status status;
   trn_error **error;
   bool rewrites; /* something has a filter or a mask */
+  const trn_scan_info *written; /* what the plan writes; NULL: nothing so far */
   trn_blake2b texts;
 } inquiry;
 
@@ -225,6 +227,33 @@ static bool has_guard(const inquiry *q, const trn_scan_info *info) {
   return false;
 }
 
+static bool same_text(const char *a, const char *b) {
+  return !a || !b || strcasecmp(a, b) == 0; /* what is not said may be the same */
+}
+
+static bool same_data(const trn_scan_info *a, const trn_scan_info *b) {
+  if (a->table && b->table)
+    return same_text(a->table, b->table) && same_text(a->database, b->database) && same_text(a->catalog, b->catalog);
+  for (size_t i = 0; i < a->path_count; i++)
+    for (size_t k = 0; k < b->path_count; k++) {
+      size_t size = strlen(a->paths[i]), other = strlen(b->paths[k]);
+      if (strncmp(a->paths[i], b->paths[k], size < other ? size : other) == 0) return true;
+    }
+  return false;
+}
+
+/* Rows that are hidden or masked would be lost when the table is written anew from what the user sees: DELETE, UPDATE,
+ * INSERT OVERWRITE. */
+static trn_status check_guard(inquiry *q, const trn_scan_info *info) {
+  q->rewrites = true;
+  if (!q->written || !same_data(q->written, info)) return TRN_OK;
+  record(q, "deny", TRN_ACCESS_TABLE, TRN_ACTION_WRITE, info->table ? info->table : "?", TRN_PERMISSION_DENIED, NULL,
+         "it is written from rows that are filtered");
+  return trn_error_set(q->error, TRN_PERMISSION_DENIED, "INSUFFICIENT_PERMISSIONS",
+                       "User '%s' may not write %s from its own rows: some of them are hidden or masked",
+                       trn_session_user(q->session), info->table ? info->table : "the files");
+}
+
 static trn_walk check_rel(void *user, const trn_rel *rel) {
   inquiry *q = user;
   const trn_scan_label *label = trn_rel_label(rel);
@@ -236,9 +265,11 @@ static trn_walk check_rel(void *user, const trn_rel *rel) {
     }
     q->status = check_data(q, trn_scan_label_info(label), TRN_ACTION_READ);
     if (q->status == TRN_OK) q->status = check_columns(q, rel, trn_scan_label_info(label));
-    if (q->status == TRN_OK && has_guard(q, trn_scan_label_info(label))) q->rewrites = true;
+    if (q->status == TRN_OK && has_guard(q, trn_scan_label_info(label)))
+      q->status = check_guard(q, trn_scan_label_info(label));
     break;
   case TRN_REL_WRITE:
+    if (label) q->written = trn_scan_label_info(label); /* before what it reads: parents come first */
     q->status = label ? check_data(q, trn_scan_label_info(label), TRN_ACTION_WRITE)
                       : decide_path(q, TRN_ACTION_WRITE, rel->u.write.directory);
     break;

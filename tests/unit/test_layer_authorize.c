@@ -412,6 +412,41 @@ static void writes_need_the_right_to_their_target(void **state) {
   guarded_close(&g);
 }
 
+/* What is written anew from the rows that one sees loses those that one does not see. */
+static void a_filtered_table_is_not_written_from_itself(void **state) {
+  (void)state;
+  guarded g;
+  trn_config *config = config_of(""), *rule = table_rule(config, "allow", "sales");
+  put(rule, "filter", "region = 'EU'");
+  rule = add_map(config, "rules");
+  put(rule, "allow", "write");
+  put(rule, "tables", "*");
+  guarded_open(&g, config, NULL);
+  trn_script done = {.execute_status = TRN_ABORTED};
+  g.bench.script = &done;
+  for (int own = 0; own < 2; own++) {
+    trn_arena *arena = trn__arena_create(0);
+    const trn_rel *scan = NULL;
+    trn_column count = {.id = 90, .type = trn__type(TRN_TYPE_INT64)};
+    assert_int_equal(open_scan(g.ann, &SALES, arena, 10, &scan, NULL), TRN_OK);
+    trn_rel *write = trn__rel_create(arena, TRN_REL_WRITE, &scan, 1, NULL, 0, &count, 1);
+    write->u.write.format = "parquet";
+    write->u.write.directory = "/staging/1";
+    trn_scan_info info = {.struct_size = sizeof info,
+                          .kind = TRN_SCAN_TABLE,
+                          .catalog = "main",
+                          .database = "shop",
+                          .table = own ? "SALES" : "copy"};
+    assert_int_equal(trn_scan_label_create(&info, &write->u.write.info), TRN_OK);
+    assert_int_equal(trn__label_hold(arena, write->u.write.info), TRN_OK);
+    trn_scan_label_unref(write->u.write.info);
+    trn_status status;
+    run_plan(g.ann, plan_end(arena, write, NULL, 91), &status, NULL);
+    assert_int_equal(status, own ? TRN_PERMISSION_DENIED : TRN_ABORTED);
+  }
+  guarded_close(&g);
+}
+
 /* ---- callbacks ---- */
 
 static trn_status deny_region(void *user, const trn_access *access, trn_error **error) {
@@ -665,6 +700,7 @@ int main(void) {
       cmocka_unit_test(others_may_not_even_see_a_plan),
       cmocka_unit_test(views_give_rights_only_when_told_and_never_temporary_ones),
       cmocka_unit_test(writes_need_the_right_to_their_target),
+      cmocka_unit_test(a_filtered_table_is_not_written_from_itself),
       cmocka_unit_test(a_callback_may_refuse_what_rules_allow),
       cmocka_unit_test(decisions_may_come_later_from_other_threads),
       cmocka_unit_test(a_decision_that_does_not_come_is_a_refusal_and_late_ones_are_dropped),
