@@ -348,6 +348,7 @@ enum { USED_FUNCTIONS = 2048 }; /* a power of two, well above the number of func
 
 static bool note_function(spark_translator *t, const spark_function *row) {
   spark_state *state = spark__state(t);
+  if (!state) return true; /* expressions alone */
   if (!state->used && !(state->used = TRN_NEW_N(t->arena, const spark_function *, USED_FUNCTIONS))) return false;
   size_t at = ((uintptr_t)row >> 4) * 0x9E3779B97F4A7C15ull >> 53;
   while (state->used[at] && state->used[at] != row) at = (at + 1) % USED_FUNCTIONS;

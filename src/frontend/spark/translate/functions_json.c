@@ -291,7 +291,9 @@ static trn_status build_from_csv(spark_builder *b, const trn_expr **out) {
   const trn_expr *row = trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "named_struct", schema, false, args,
                                        2 * (size_t)schema->field_count);
   const trn_expr *branches[2] = {spark__is_null(b->t, text, true), row};
-  return spark__gives(b, spark__case(b->t, branches, 2, schema), out);
+  trn_expr *expr = spark__case(b->t, branches, 2, schema);
+  if (expr) expr->nullable = text->nullable;
+  return spark__gives(b, expr, out);
 }
 
 static trn_status write_field(spark_builder *b, const trn_expr *field, const options *o, const trn_expr **out) {
@@ -405,7 +407,7 @@ static const spark_function rows[] = {
     {"json_object_keys", "s", NULL, NULL, build_keys, NULL, SPARK_NULLABLE, 0},
     {"from_json", "aa|a", NULL, NULL, build_from_json, NULL, SPARK_NULLABLE, 0},
     {"schema_of_json", "a|a", NULL, NULL, build_schema_of_json, NULL, SPARK_NEVER_NULL, 0},
-    {"from_csv", "aa|a", NULL, NULL, build_from_csv, NULL, SPARK_NULLABLE, 0},
+    {"from_csv", "aa|a", NULL, NULL, build_from_csv, NULL, 0, 0},
     {"to_csv", "a|a", NULL, NULL, build_to_csv, NULL, SPARK_NULLABLE, 0},
     {"schema_of_csv", "a|a", NULL, NULL, build_schema_of_csv, NULL, SPARK_NEVER_NULL, 0},
     {"to_json", "a|a", NULL, NULL, build_to_json, NULL, SPARK_NULLABLE, 0},

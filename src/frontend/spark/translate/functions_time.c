@@ -226,7 +226,7 @@ static const spark_function rows[] = {
     {"time_to_micros", "a", NULL, "trn.time_to_micros", build_time_to, NULL, SPARK_NULLABLE, 0},
     {"time_diff", "aaa", NULL, "trn.time_units", build_time_units, NULL, SPARK_NULLABLE, 0},
     {"time_trunc", "aa", NULL, "trn.time_trunc", build_time_units, NULL, SPARK_NULLABLE, 0},
-    {"to_time", "a|a", NULL, NULL, build_to_time, NULL, 0, 0},
+    {"to_time", "a|a", NULL, NULL, build_to_time, NULL, SPARK_NULLABLE, 0},
     {"try_to_time", "a|a", NULL, NULL, build_to_time, NULL, SPARK_TRY | SPARK_NULLABLE, 0},
 };
 const spark_function_table spark__functions_time = {rows, sizeof rows / sizeof rows[0]};

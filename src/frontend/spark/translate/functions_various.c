@@ -333,7 +333,7 @@ static const spark_function rows[] = {
     {"spark_partition_id", "", NULL, "#i0", build_constant, "SPARK_PARTITION_ID()", SPARK_NEVER_NULL, 0},
     {"monotonically_increasing_id", "", NULL, NULL, build_sequence_id, NULL, SPARK_NEVER_NULL, 0},
     {"str_to_map", "s|ss", NULL, NULL, build_str_to_map, NULL, 0, 0},
-    {"sentences", "s|ss", NULL, NULL, build_sentences, NULL, 0, 0},
+    {"sentences", "s|ss", NULL, NULL, build_sentences, NULL, SPARK_NULLABLE, 0},
     {"collation", "a", NULL, NULL, build_collation, NULL, SPARK_NEVER_NULL, 0},
     {"collate", "aa", NULL, NULL, build_collate, NULL, 0, 0},
     {"time_bucket", "aa|a", NULL, NULL, build_time_bucket, NULL, 0, 0},
