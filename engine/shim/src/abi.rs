@@ -129,6 +129,42 @@ pub struct LiftedOut {
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
+/// trn_engine_table_ops: a table that the caller implements. All but `schema` of the request are borrowed.
+#[repr(C)]
+pub struct TableScan {
+    pub struct_size: usize,
+    pub projection: *const u32,
+    pub projection_count: usize,
+    /// Encoded expressions over the table's columns by their places, and what was answered of each.
+    pub filters: *const c_void,
+    pub filters_size: usize,
+    pub filter_count: usize,
+    pub limit: i64,
+    pub partition: u32,
+}
+
+#[repr(C)]
+pub struct TableStatistics {
+    pub rows: i64,
+    pub bytes: i64,
+    pub is_exact: bool,
+}
+
+pub type TableNextDone = unsafe extern "C" fn(*mut c_void, *mut FFI_ArrowArray, *mut EngineError);
+
+#[repr(C)]
+pub struct TableOps {
+    pub struct_size: usize,
+    pub schema: unsafe extern "C" fn(*mut c_void, *mut FFI_ArrowSchema, *mut EngineError) -> i32,
+    pub supports: unsafe extern "C" fn(*mut c_void, *const c_void, usize, usize, *mut u8),
+    pub partitions: unsafe extern "C" fn(*mut c_void) -> u32,
+    pub statistics: unsafe extern "C" fn(*mut c_void, *mut TableStatistics),
+    pub scan: unsafe extern "C" fn(*mut c_void, *const TableScan, *mut *mut c_void, *mut EngineError) -> i32,
+    pub next: unsafe extern "C" fn(*mut c_void, TableNextDone, *mut c_void, *mut EngineError) -> i32,
+    pub close: unsafe extern "C" fn(*mut c_void),
+    pub destroy: unsafe extern "C" fn(*mut c_void),
+}
+
 /// The opaque handles, as C sees them.
 pub type Handle = *mut c_void;
 
@@ -193,6 +229,27 @@ pub struct Engine {
     ) -> i32,
     pub original_ref: unsafe extern "C" fn(Handle) -> Handle,
     pub original_release: unsafe extern "C" fn(Handle),
+    pub decode: unsafe extern "C" fn(
+        Handle,
+        *const c_char,
+        *const c_void,
+        usize,
+        Option<TableResolver>,
+        *mut c_void,
+        Out<Handle>,
+        Out<EngineError>,
+    ) -> i32,
+    pub encode: unsafe extern "C" fn(
+        Handle,
+        Handle,
+        *const c_char,
+        *const FFI_ArrowSchema,
+        Out<EngineBytes>,
+        Out<EngineError>,
+    ) -> i32,
+    pub source_table: unsafe extern "C" fn(Handle, *const TableOps, *mut c_void, Out<Handle>, Out<EngineError>) -> i32,
+    pub source_ffi:
+        unsafe extern "C" fn(Handle, *mut c_void, Out<Handle>, Out<FFI_ArrowSchema>, Out<EngineError>) -> i32,
 }
 
 // The table is constant: its pointers are to constants and functions.
@@ -306,6 +363,123 @@ pub struct AggregateFunction {
 }
 
 #[repr(C)]
+pub struct WindowFunction {
+    pub struct_size: usize,
+    pub name: *const c_char,
+    pub uses_frame: bool,
+    pub bind: Option<
+        unsafe extern "C" fn(
+            *const WindowFunction,
+            *const FunctionArg,
+            usize,
+            *mut FFI_ArrowSchema,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub evaluate: Option<
+        unsafe extern "C" fn(
+            *const WindowFunction,
+            *const FunctionArg,
+            usize,
+            i64,
+            i64,
+            *const usize,
+            *const usize,
+            *mut FFI_ArrowArray,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub data: *const c_void,
+}
+
+#[repr(C)]
+pub struct TableFunction {
+    pub struct_size: usize,
+    pub name: *const c_char,
+    pub bind: Option<
+        unsafe extern "C" fn(
+            *const TableFunction,
+            *const FunctionArg,
+            usize,
+            *mut FFI_ArrowSchema,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub open: Option<
+        unsafe extern "C" fn(
+            *const TableFunction,
+            *const FunctionArg,
+            usize,
+            *mut FFI_ArrowArrayStream,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub data: *const c_void,
+}
+#[repr(C)]
+pub struct OperatorRequirement {
+    pub struct_size: usize,
+    pub distribution: i32,
+    pub keys: *const u32,
+    pub key_count: usize,
+    pub order: *const u32,
+    pub order_flags: *const u8,
+    pub order_count: usize,
+}
+
+type Schemas = *const *const FFI_ArrowSchema;
+
+#[repr(C)]
+pub struct Operator {
+    pub struct_size: usize,
+    pub name: *const c_char,
+    pub bind: Option<
+        unsafe extern "C" fn(
+            *const Operator,
+            *const c_void,
+            usize,
+            Schemas,
+            usize,
+            *mut FFI_ArrowSchema,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub require: Option<
+        unsafe extern "C" fn(
+            *const Operator,
+            *const c_void,
+            usize,
+            usize,
+            *mut OperatorRequirement,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub create: Option<
+        unsafe extern "C" fn(
+            *const Operator,
+            *const c_void,
+            usize,
+            Schemas,
+            usize,
+            u32,
+            *mut *mut c_void,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub push: Option<unsafe extern "C" fn(*mut c_void, usize, *mut FFI_ArrowArray, *mut FunctionError) -> i32>,
+    pub pull: Option<unsafe extern "C" fn(*mut c_void, *mut FFI_ArrowArray, *mut FunctionError) -> i32>,
+    pub destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub data: *const c_void,
+}
+unsafe impl Send for Operator {}
+unsafe impl Sync for Operator {}
+// Constants of a library that is never unloaded, which says that they may be used on any thread.
+unsafe impl Send for WindowFunction {}
+unsafe impl Sync for WindowFunction {}
+unsafe impl Send for TableFunction {}
+unsafe impl Sync for TableFunction {}
+
+#[repr(C)]
 pub struct FunctionLibrary {
     pub struct_size: usize,
     pub abi: u32,
@@ -315,6 +489,13 @@ pub struct FunctionLibrary {
     pub scalar_count: usize,
     pub aggregates: *const *const AggregateFunction,
     pub aggregate_count: usize,
+    // Only in libraries whose struct_size covers them.
+    pub windows: *const *const WindowFunction,
+    pub window_count: usize,
+    pub tables: *const *const TableFunction,
+    pub table_count: usize,
+    pub operators: *const *const Operator,
+    pub operator_count: usize,
 }
 
 const _: () = {
@@ -327,11 +508,13 @@ const _: () = {
     assert!(size_of::<EngineBytes>() == 32);
     assert!(size_of::<EngineIpc>() == 48);
     assert!(offset_of!(EngineIpc, rows) == 24);
-    assert!(size_of::<Engine>() == 256);
+    assert!(size_of::<Engine>() == 288);
     assert!(size_of::<StatementInput>() == 64);
     assert!(size_of::<StatementOut>() == 264);
     assert!(size_of::<LiftedOut>() == 80);
     assert!(size_of::<TableFound>() == 88);
+    assert!(size_of::<TableOps>() == 72);
+    assert!(size_of::<TableScan>() == 64);
     assert!(offset_of!(Engine, source_files) == 56);
     assert!(offset_of!(Engine, plan_lower) == 96);
     assert!(offset_of!(Engine, execute) == 152);
@@ -342,7 +525,12 @@ const _: () = {
     assert!(offset_of!(ScalarFunction, bind) == 24);
     assert!(size_of::<AggregateFunction>() == 96);
     assert!(offset_of!(AggregateFunction, memory) == 72);
-    assert!(size_of::<FunctionLibrary>() == 64);
+    assert!(offset_of!(FunctionLibrary, windows) == 64);
+    assert!(size_of::<FunctionLibrary>() == 112);
+    assert!(size_of::<Operator>() == 72);
+    assert!(size_of::<OperatorRequirement>() == 56);
+    assert!(size_of::<WindowFunction>() == 48);
+    assert!(size_of::<TableFunction>() == 40);
     assert!(size_of::<FFI_ArrowSchema>() == 72);
     assert!(size_of::<FFI_ArrowArray>() == 80);
     assert!(size_of::<FFI_ArrowArrayStream>() == 40);

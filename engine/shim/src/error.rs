@@ -2,6 +2,7 @@
 //! is found again at the other end.
 use crate::abi::{EngineError, Kv, status};
 use crate::features::arrow::error::ArrowError;
+use crate::features::datafusion::common::SchemaError;
 use crate::features::datafusion::error::DataFusionError;
 use crate::features::object_store;
 use std::any::Any;
@@ -125,11 +126,24 @@ fn from_datafusion(error: &DataFusionError) -> Failure {
         DataFusionError::SQL(inner, _) => Failure::invalid(plain(&inner.to_string())),
         DataFusionError::NotImplemented(text) => Failure::unimplemented(plain(text)),
         DataFusionError::Plan(text) | DataFusionError::Configuration(text) => Failure::invalid(plain(text)),
-        DataFusionError::SchemaError(inner, _) => Failure::invalid(plain(&inner.to_string())),
+        DataFusionError::SchemaError(inner, _) => from_schema(inner),
         DataFusionError::ResourcesExhausted(text) => Failure::exhausted(plain(text)).condition("OUT_OF_MEMORY"),
         DataFusionError::ExecutionJoin(join) if join.is_cancelled() => Failure::cancelled(),
         DataFusionError::Execution(text) | DataFusionError::Internal(text) => Failure::internal(plain(text)),
         other => Failure::internal(plain(&other.message())),
+    }
+}
+
+fn from_schema(error: &SchemaError) -> Failure {
+    let failure = Failure::invalid(plain(&error.to_string()));
+    match error {
+        SchemaError::FieldNotFound { field, .. } => {
+            failure.condition("UNRESOLVED_COLUMN").param("objectName", field.flat_name().as_bytes())
+        }
+        SchemaError::AmbiguousReference { field } => {
+            failure.condition("AMBIGUOUS_REFERENCE").param("name", field.flat_name().as_bytes())
+        }
+        _ => failure,
     }
 }
 
@@ -263,6 +277,28 @@ pub fn to_c(failure: &Failure) -> EngineError {
         owner: Box::into_raw(owned) as *mut c_void,
         release: Some(release_error),
     }
+}
+
+/// An error that the caller gave; it is released.
+pub unsafe fn from_c(error: &mut EngineError) -> Failure {
+    let text = |pointer: *const std::ffi::c_char| match pointer.is_null() {
+        true => None,
+        false => Some(unsafe { std::ffi::CStr::from_ptr(pointer) }.to_string_lossy().into_owned()),
+    };
+    let status = if error.status == status::OK { status::INTERNAL } else { error.status };
+    let mut failure = Failure::new(status, text(error.message).unwrap_or_default());
+    failure.condition = text(error.condition);
+    if !error.params.is_null() {
+        for param in unsafe { std::slice::from_raw_parts(error.params, error.param_count) } {
+            if let (Some(key), Some(value)) = (text(param.key), text(param.value)) {
+                failure.params.push((key, value.into_bytes()));
+            }
+        }
+    }
+    if let Some(release) = error.release.take() {
+        unsafe { release(error.owner) };
+    }
+    failure
 }
 
 /// Every entry point's body: panics become INTERNAL, a failure is handed out through `out` (when there is one).

@@ -20,6 +20,7 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Batches that a partition may be ahead of the reader.
@@ -67,6 +68,8 @@ pub struct Execution {
     pulling: Mutex<Pulling>,
     tasks: Arc<Mutex<Vec<AbortHandle>>>,
     cancelled: watch::Sender<bool>,
+    /// The same, for what computes without waiting.
+    is_cancelled: Arc<AtomicBool>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -275,6 +278,8 @@ impl Execution {
         let mut state = session.state.as_ref().clone();
         state.mark_start_execution();
         let physical = runtime.handle()?.block_on(state.create_physical_plan(plan))?;
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let physical = crate::watched::watch(physical, &is_cancelled)?;
         let output = Arc::new(Output::new(&physical.schema(), output)?);
         let tasks = Arc::new(Mutex::new(vec![]));
         let puller = Puller {
@@ -299,6 +304,7 @@ impl Execution {
             pulling: Mutex::new(Pulling { puller: Some(puller), ..Default::default() }),
             tasks,
             cancelled: watch::Sender::new(false),
+            is_cancelled,
         }))
     }
 
@@ -356,6 +362,7 @@ impl Execution {
     pub fn cancel(&self) {
         let mut pulling = locked(&self.pulling);
         pulling.cancelled = true;
+        self.is_cancelled.store(true, Ordering::Relaxed);
         let stop = pulling.stop.take();
         drop(pulling);
         self.cancelled.send_replace(true);

@@ -2,6 +2,8 @@
 //! Handles are reference counts turned into pointers; each function says in the header what it takes and gives.
 mod abi;
 mod aggregates;
+mod as_is;
+mod codec;
 mod concat;
 mod decode;
 mod distinct;
@@ -9,6 +11,8 @@ mod error;
 mod execute;
 mod explain;
 mod functions;
+mod functions_table;
+mod functions_window;
 mod fused;
 mod ipc;
 mod lift;
@@ -20,6 +24,7 @@ mod lower_rel;
 mod machine;
 mod named;
 mod opaque;
+mod operator;
 mod output;
 mod physical;
 mod range;
@@ -28,8 +33,11 @@ mod sample;
 mod source;
 mod sql;
 mod statement;
+mod table;
 mod text;
+mod watched;
 mod write;
+mod write_groups;
 
 pub(crate) use trunnion_features as features;
 
@@ -112,7 +120,11 @@ unsafe extern "C" fn runtime_create(options: *const EngineOptions, out: *mut Han
 }
 
 unsafe extern "C" fn runtime_release(handle: Handle) {
-    guard_void(|| drop(unsafe { take::<Runtime>(handle) }));
+    guard_void(|| {
+        if let Some(runtime) = unsafe { take::<Runtime>(handle) } {
+            Runtime::end(runtime);
+        }
+    });
 }
 
 unsafe extern "C" fn session_create(
@@ -290,6 +302,76 @@ unsafe extern "C" fn original_release(handle: Handle) {
             runtime.drop_there(kept);
         }
     });
+}
+
+unsafe extern "C" fn decode(
+    session: Handle,
+    format: *const c_char,
+    bytes: *const c_void,
+    size: usize,
+    resolve: Option<abi::TableResolver>,
+    user: *mut c_void,
+    out: *mut Handle,
+    error: *mut EngineError,
+) -> i32 {
+    guard_deep(error, || {
+        let session: &Session = unsafe { borrow(session) }?;
+        let format = unsafe { runtime::text(format, "format") }?;
+        let bytes = unsafe { slice(bytes as *const u8, size, "plan") }?;
+        let plan = unsafe { codec::decode(session, format, bytes, resolve, user) }?;
+        give_plan(out, Arc::new(plan), session)
+    })
+}
+
+unsafe extern "C" fn encode(
+    session: Handle,
+    plan: Handle,
+    format: *const c_char,
+    schema: *const FFI_ArrowSchema,
+    out: *mut EngineBytes,
+    error: *mut EngineError,
+) -> i32 {
+    guard_deep(error, || {
+        let (session, plan): (&Session, &Plan) = unsafe { (borrow(session)?, borrow(plan)?) };
+        let format = unsafe { runtime::text(format, "format") }?;
+        let schema = match unsafe { schema.as_ref() } {
+            Some(schema) => Some(Schema::try_from(schema)?),
+            None => None,
+        };
+        let bytes = codec::encode(session, &plan.plan, format, schema.as_ref())?;
+        give_bytes(out, ipc::owned_bytes(bytes))
+    })
+}
+
+unsafe extern "C" fn source_table(
+    _: Handle,
+    ops: *const abi::TableOps,
+    this: *mut c_void,
+    out: *mut Handle,
+    error: *mut EngineError,
+) -> i32 {
+    guard(error, || give(out, unsafe { table::source(ops, this) }?))
+}
+
+/// A table provider of another library that speaks the interface of the datafusion-ffi crate; taken.
+unsafe extern "C" fn source_ffi(
+    _: Handle,
+    provider: *mut c_void,
+    out: *mut Handle,
+    out_schema: *mut FFI_ArrowSchema,
+    error: *mut EngineError,
+) -> i32 {
+    guard(error, || {
+        use features::datafusion_ffi::table_provider::FFI_TableProvider;
+        if provider.is_null() {
+            return Err(Failure::invalid("no table provider"));
+        }
+        let taken = unsafe { std::ptr::read(provider as *const FFI_TableProvider) };
+        let provider: Arc<dyn features::datafusion::catalog::TableProvider> = (&taken).into();
+        let schema = provider.schema();
+        give_schema(out_schema, &schema)?;
+        give(out, Arc::new(Source { provider, schema }))
+    })
 }
 
 unsafe extern "C" fn statement_plan(
@@ -484,6 +566,10 @@ static ENGINE: Engine = Engine {
     lower,
     original_ref,
     original_release,
+    decode,
+    encode,
+    source_table,
+    source_ffi,
 };
 
 /// The library's only export.

@@ -1,7 +1,7 @@
 //! Lowering of expressions.
 use crate::decode::{is_nested, needs_cast, nested};
 use crate::error::{Failure, Fallible};
-use crate::features::arrow::datatypes::Field;
+use crate::features::arrow::datatypes::{DataType, Field};
 use crate::features::datafusion::common::ScalarValue;
 use crate::features::datafusion::execution::FunctionRegistry;
 use crate::features::datafusion::logical_expr::expr::{
@@ -89,6 +89,18 @@ fn literal_of(expr: &Expr) -> Option<&ScalarValue> {
         Expr::Literal(value, _) => Some(value),
         _ => None,
     }
+}
+
+/// The engine's make_array panics on structs beside untyped nulls: they get the element's type.
+fn typed_elements(name: &str, exprs: Vec<Expr>, result: &DataType) -> Fallible<Vec<Expr>> {
+    let (true, DataType::List(element)) = (name == "make_array", result) else { return Ok(exprs) };
+    let typed = |expr: Expr| match expr {
+        Expr::Literal(ScalarValue::Null, metadata) => {
+            Ok(Expr::Literal(ScalarValue::try_new_null(element.data_type())?, metadata))
+        }
+        other => Ok(other),
+    };
+    exprs.into_iter().map(typed).collect()
 }
 
 impl Machine<'_> {
@@ -197,6 +209,7 @@ impl Machine<'_> {
         let expr = match home {
             home::NATIVE => self.native(name, exprs)?,
             home::ENGINE => {
+                let exprs = typed_elements(name, exprs, &result)?;
                 let expr = match self.session.state.higher_order_functions().get(name) {
                     Some(function) => Expr::HigherOrderFunction(HigherOrderFunction::new(Arc::clone(function), exprs)),
                     None => self.function(self.engine_scalar(name)?, exprs),

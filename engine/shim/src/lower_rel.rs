@@ -4,7 +4,7 @@ use crate::error::{Failure, Fallible};
 use crate::features::arrow::array::{ArrayRef, Int8Array, RecordBatch};
 use crate::features::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use crate::features::datafusion::catalog::MemTable;
-use crate::features::datafusion::common::{Column, DFSchema, JoinConstraint, JoinType, NullEquality, ScalarValue};
+use crate::features::datafusion::common::{Column, DFSchema, JoinConstraint, JoinType, NullEquality, ScalarValue, TableReference};
 use crate::features::datafusion::datasource::provider_as_source;
 use crate::features::datafusion::logical_expr::expr::Alias;
 use crate::features::datafusion::logical_expr::{
@@ -100,7 +100,7 @@ impl Machine<'_> {
             }
             op::REPARTITION => self.repartition(),
             op::WRITE => self.write(),
-            op::EXTENSION => Err(Failure::unimplemented("extension relations in the engine")),
+            op::EXTENSION => self.extension(),
             other => Err(self.reader.invalid(format!("unknown operation {other}"))),
         }
     }
@@ -117,9 +117,7 @@ impl Machine<'_> {
     fn scan(&mut self, typed: bool) -> Fallible<()> {
         let index = self.reader.u32()? as usize;
         let source = self.sources.get(index).ok_or_else(|| self.reader.invalid(format!("no source {index}")))?;
-        if typed {
-            self.reader.str()?;
-        }
+        let label = if typed { self.reader.str()? } else { "" };
         let count = self.reader.count(8)?;
         let schema = source.provider.schema();
         let mut wanted: Vec<usize> = Vec::with_capacity(count); // each source column once
@@ -140,7 +138,14 @@ impl Machine<'_> {
             };
             outputs.push((place, id, declared));
         }
-        let name = format!("s{}", self.scans);
+        let parts: Vec<&str> = label.split('\u{1f}').collect();
+        let name = match parts.as_slice() {
+            [""] => TableReference::bare(format!("s{}", self.scans)),
+            [table] => TableReference::bare(*table),
+            [schema, table] => TableReference::partial(*schema, *table),
+            [catalog, schema, table] => TableReference::full(*catalog, *schema, *table),
+            _ => return Err(self.reader.invalid("a table's name of more than three parts")),
+        };
         self.scans += 1;
         let scan = TableScanBuilder::new(name, provider_as_source(Arc::clone(&source.provider)))
             .with_projection(Some(wanted))

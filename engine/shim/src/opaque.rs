@@ -1,4 +1,5 @@
 //! Nodes that lifting did not know: the engine's original, and how it is put over inputs that were lowered again.
+use crate::as_is::AsIs;
 use crate::error::{Failure, Fallible};
 use crate::features::datafusion::common::Column;
 use crate::features::datafusion::common::tree_node::TreeNode;
@@ -39,7 +40,11 @@ impl Original {
             )
         };
         let exists = |expr: Expr| expr.exists(|part| Ok(is_subquery(part))).unwrap_or(true);
-        self.whole || self.plan.expressions().into_iter().any(exists)
+        let is_physical = match self.plan.as_ref() {
+            LogicalPlan::Extension(extension) => extension.node.as_any().is::<AsIs>(),
+            _ => false,
+        };
+        is_physical || self.whole || self.plan.expressions().into_iter().any(exists)
     }
 
     /// What the node does, as text: equal only for nodes that do the same.

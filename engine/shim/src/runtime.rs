@@ -1,28 +1,38 @@
 //! Runtime (threads, memory, functions) and session (settings over the shared base).
-use crate::abi::{EngineOptions, Kv};
+use crate::abi::{EngineOptions, FunctionLibrary, Kv};
 use crate::aggregates::LibraryAggregate;
 use crate::error::{Failure, Fallible, STACK_SIZE};
 use crate::features::datafusion::execution::FunctionRegistry;
 use crate::features::datafusion::execution::memory_pool::FairSpillPool;
 use crate::features::datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use crate::features::datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use crate::features::datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use crate::features::datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use crate::features::datafusion::prelude::SessionConfig;
 use crate::features::tokio::runtime::{Builder, Handle, Runtime as Tokio};
 use crate::functions::LibraryScalar;
+use crate::functions_table::LibraryTable;
+use crate::functions_window::LibraryWindow;
+use crate::operator::LibraryOperator;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Once, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long the end of a runtime waits for what uses it.
+const END_WAIT: Duration = Duration::from_secs(5);
 
 type Job = Box<dyn FnOnce() + Send>;
 
 pub struct Runtime {
     tokio: Option<Tokio>,
     /// A thread that never computes: it completes what was cancelled while all others are busy. Ends with the sender.
-    control: mpsc::Sender<Job>,
+    control: Option<mpsc::Sender<Job>>,
+    control_thread: Option<JoinHandle<()>>,
     pub base: Arc<SessionState>,
     pub scalars: HashMap<String, Arc<ScalarUDF>>,
     pub aggregates: HashMap<String, LibraryAggregate>,
+    pub operators: HashMap<String, LibraryOperator>,
 }
 
 impl Drop for Runtime {
@@ -101,6 +111,7 @@ impl Runtime {
 
         let mut scalars = HashMap::new();
         let mut aggregates = HashMap::new();
+        let mut operators = HashMap::new();
         for library in unsafe { slice(options.libraries, options.library_count, "libraries") }? {
             let library = unsafe { library.as_ref() }.ok_or_else(|| Failure::invalid("a function library is NULL"))?;
             if library.abi != crate::abi::FUNCTION_ABI {
@@ -117,14 +128,60 @@ impl Runtime {
                 base.register_udaf(Arc::new(AggregateUDF::new_from_impl(function.clone())))?;
                 aggregates.insert(function.function_name().to_string(), function);
             }
+            if library.struct_size < size_of::<FunctionLibrary>() {
+                continue;
+            }
+            for function in unsafe { slice(library.windows, library.window_count, "window functions") }? {
+                let function = unsafe { LibraryWindow::new(*function) }?;
+                base.register_udwf(Arc::new(WindowUDF::new_from_impl(function)))?;
+            }
+            for function in unsafe { slice(library.tables, library.table_count, "table functions") }? {
+                let function = unsafe { LibraryTable::new(*function) }?;
+                base.register_udtf(&function.name.clone(), Arc::new(function));
+            }
+            for operator in unsafe { slice(library.operators, library.operator_count, "operators") }? {
+                let operator = unsafe { LibraryOperator::new(*operator) }?;
+                operators.insert(operator.name.clone(), operator);
+            }
         }
         let (control, jobs) = mpsc::channel::<Job>();
-        std::thread::Builder::new()
+        let control_thread = std::thread::Builder::new()
             .name("trn-engine-control".to_string())
             .stack_size(STACK_SIZE)
             .spawn(move || jobs.iter().for_each(|job| crate::error::guard_void(job)))
             .map_err(|error| Failure::exhausted(format!("engine threads: {error}")))?;
-        Ok(Arc::new(Runtime { tokio: Some(tokio), control, base: Arc::new(base), scalars, aggregates }))
+        let (control, control_thread) = (Some(control), Some(control_thread));
+        let (tokio, base) = (Some(tokio), Arc::new(base));
+        Ok(Arc::new(Runtime { tokio, control, control_thread, base, scalars, aggregates, operators }))
+    }
+
+    /// Ends the threads, and waits for them within bounds: first for what still uses the runtime, then for what runs.
+    pub fn end(runtime: Arc<Runtime>) {
+        let start = Instant::now();
+        let mut runtime = runtime;
+        let mut alone = loop {
+            runtime = match Arc::try_unwrap(runtime) {
+                Ok(alone) => break alone,
+                Err(shared) if start.elapsed() > END_WAIT || Handle::try_current().is_ok() => {
+                    drop(shared);
+                    return;
+                }
+                Err(shared) => shared,
+            };
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        if let Some(tokio) = alone.tokio.take() {
+            match Handle::try_current() {
+                Ok(_) => tokio.shutdown_background(),
+                Err(_) => tokio.shutdown_timeout(END_WAIT.saturating_sub(start.elapsed())),
+            }
+        }
+        drop(alone.control.take());
+        if let Some(thread) = alone.control_thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
     }
 
     /// Present until the runtime is dropped.
@@ -134,7 +191,9 @@ impl Runtime {
 
     /// Runs `job` soon, whatever the workers do. It must not block or compute.
     pub fn control(&self, job: Job) {
-        let _ = self.control.send(job);
+        if let Some(control) = &self.control {
+            let _ = control.send(job);
+        }
     }
 
     /// Drops `value` on a thread with a big stack. The runtime lives until that is done.

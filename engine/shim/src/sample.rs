@@ -1,5 +1,6 @@
 //! Sampling as a relation: per partition, a random number per row, from a seed. The same input partitions give the same
 //! sample, and samples of one seed over neighbouring bounds share no row.
+use crate::as_is::{AsIs, AsIsExec};
 use crate::error::{Failure, Fallible};
 use crate::features::arrow::array::{BooleanArray, RecordBatch, UInt64Array};
 use crate::features::arrow::compute::{filter_record_batch, take_record_batch};
@@ -236,6 +237,12 @@ impl ExtensionPlanner for SamplePlanner {
             && let Some(write) = crate::write::plan(node.as_any(), input, session)?
         {
             return Ok(Some(write));
+        }
+        if let Some(operator) = crate::operator::plan(node.as_any(), inputs)? {
+            return Ok(Some(operator));
+        }
+        if let Some(as_is) = node.as_any().downcast_ref::<AsIs>() {
+            return Ok(Some(Arc::new(AsIsExec::new(Arc::clone(as_is.plan())))));
         }
         let (Some(sample), [input]) = (node.as_any().downcast_ref::<Sample>(), inputs) else { return Ok(None) };
         let (lower, upper) = (f64::from_bits(sample.rule.lower), f64::from_bits(sample.rule.upper));

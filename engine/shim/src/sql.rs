@@ -5,7 +5,7 @@ use crate::features::arrow::array::{Array, StructArray};
 use crate::features::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use crate::features::arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use crate::features::datafusion::catalog::cte_worktable::CteWorkTable;
-use crate::features::datafusion::catalog::TableFunctionArgs;
+use crate::features::datafusion::catalog::{TableFunctionArgs, TableProvider};
 use crate::features::datafusion::common::config::ConfigOptions;
 use crate::features::datafusion::common::file_options::file_type::FileType;
 use crate::features::datafusion::common::metadata::ScalarAndMetadata;
@@ -32,10 +32,10 @@ use crate::features::datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use crate::named::{Meaning, Named};
 use crate::source::Source;
 use crate::{Plan, share};
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Marks a failure that the caller's resolver reported: the caller has the error itself.
 pub const RESOLVER: &str = "RESOLVER";
@@ -147,15 +147,39 @@ pub fn parser_options(state: &SessionState) -> ParserOptions {
 
 // ---- tables and functions ----
 
-/// What planning asks: tables of the caller's resolver, functions of the session.
+struct Resolver {
+    resolve: TableResolver,
+    user: *mut c_void,
+}
+// Called while the caller waits, on its thread only; what holds it does not outlive the call.
+unsafe impl Send for Resolver {}
+unsafe impl Sync for Resolver {}
+
+/// Tables by name, as the caller's resolver knows them.
+#[derive(Default)]
+pub struct Tables {
+    resolver: Option<Resolver>,
+    found: Mutex<HashMap<TableReference, Arc<dyn TableProvider>>>,
+    numbers: AtomicU32,
+}
+
+impl std::fmt::Debug for Tables {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Tables")
+    }
+}
+
+/// What planning asks: tables, functions of the session.
 pub struct Context<'a> {
     pub state: &'a SessionState,
-    resolver: Option<(TableResolver, *mut c_void)>,
-    found: RefCell<HashMap<TableReference, Arc<dyn TableSource>>>,
-    numbers: Cell<u32>,
+    pub tables: Arc<Tables>,
     /// The function that was looked for last, and in vain.
-    missing: RefCell<Option<String>>,
-    is_function_missing: Cell<bool>,
+    missing: Mutex<Option<String>>,
+    is_function_missing: AtomicBool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub fn parts(name: &TableReference) -> Vec<String> {
@@ -168,57 +192,69 @@ pub fn parts(name: &TableReference) -> Vec<String> {
     }
 }
 
-impl<'a> Context<'a> {
-    pub fn new(state: &'a SessionState, resolve: Option<TableResolver>, user: *mut c_void) -> Self {
-        Self {
-            state,
-            resolver: resolve.map(|resolve| (resolve, user)),
-            found: RefCell::default(),
-            numbers: Cell::new(0),
-            missing: RefCell::default(),
-            is_function_missing: Cell::new(false),
-        }
+pub fn no_table(name: &TableReference) -> Failure {
+    Failure::new(crate::abi::status::NOT_FOUND, format!("table {name} not found"))
+        .condition("TABLE_OR_VIEW_NOT_FOUND")
+        .param("relationName", name.to_string().as_bytes())
+}
+
+impl Tables {
+    pub fn new(resolve: Option<TableResolver>, user: *mut c_void) -> Arc<Self> {
+        Arc::new(Self { resolver: resolve.map(|resolve| Resolver { resolve, user }), ..Default::default() })
     }
 
-    /// The same failure, with what is known about an unknown function.
-    pub fn explain(&self, failure: Failure) -> Failure {
-        match (self.is_function_missing.get() && failure.condition.is_none(), self.missing.take()) {
-            (true, Some(name)) => failure.condition("UNRESOLVED_ROUTINE").param("routineName", name.as_bytes()),
-            _ => failure,
+    /// The table of that name; the same one each time.
+    pub fn get(&self, name: &TableReference) -> Fallible<Arc<dyn TableProvider>> {
+        if let Some(found) = locked(&self.found).get(name) {
+            return Ok(Arc::clone(found));
         }
+        let provider = self.resolve(name)?; // not with the lock held
+        locked(&self.found).insert(name.clone(), Arc::clone(&provider));
+        Ok(provider)
     }
 
-    fn resolve(&self, name: &TableReference) -> Fallible<Arc<dyn TableSource>> {
-        let missing = || {
-            Failure::new(crate::abi::status::NOT_FOUND, format!("table {name} not found"))
-                .condition("TABLE_OR_VIEW_NOT_FOUND")
-                .param("relationName", name.to_string().as_bytes())
-        };
-        let (resolve, user) = self.resolver.ok_or_else(missing)?;
+    fn resolve(&self, name: &TableReference) -> Fallible<Arc<dyn TableProvider>> {
+        let resolver = self.resolver.as_ref().ok_or_else(|| no_table(name))?;
         let texts: Vec<CString> = parts(name)
             .into_iter()
             .map(|part| CString::new(part).map_err(|_| Failure::invalid("a name with a NUL")))
             .collect::<Fallible<_>>()?;
         let pointers: Vec<_> = texts.iter().map(|text| text.as_ptr()).collect();
-        let mut table = TableFound { source: std::ptr::null_mut(), plan: std::ptr::null_mut(), schema: FFI_ArrowSchema::empty() };
-        let status = unsafe { resolve(user, pointers.as_ptr(), pointers.len(), &mut table) };
+        let schema = FFI_ArrowSchema::empty();
+        let mut table = TableFound { source: std::ptr::null_mut(), plan: std::ptr::null_mut(), schema };
+        let status = unsafe { (resolver.resolve)(resolver.user, pointers.as_ptr(), pointers.len(), &mut table) };
         if status != crate::abi::status::OK {
-            return Err(Failure { status, ..missing() }.condition(RESOLVER));
+            return Err(Failure { status, ..no_table(name) }.condition(RESOLVER));
         }
-        let number = self.numbers.get();
-        self.numbers.set(number + 1);
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let schema: SchemaRef = Arc::new(Schema::try_from(&table.schema)?);
         let meaning = match (table.source.is_null(), table.plan.is_null()) {
             (false, _) => Meaning::Source(unsafe { share::<Source>(table.source as Handle) }?),
             (true, false) => Meaning::View(Arc::clone(&unsafe { share::<Plan>(table.plan as Handle) }?.plan)),
             (true, true) => Meaning::Nothing,
         };
-        Ok(provider_as_source(Arc::new(Named { number, schema, meaning })))
+        Ok(Arc::new(Named { number, schema, meaning }))
+    }
+}
+
+impl<'a> Context<'a> {
+    pub fn new(state: &'a SessionState, resolve: Option<TableResolver>, user: *mut c_void) -> Self {
+        let (tables, missing) = (Tables::new(resolve, user), Mutex::default());
+        Self { state, tables, missing, is_function_missing: AtomicBool::new(false) }
+    }
+
+    /// The same failure, with what is known about an unknown function.
+    pub fn explain(&self, failure: Failure) -> Failure {
+        let is_missing = self.is_function_missing.load(Ordering::Relaxed) && failure.condition.is_none();
+        match (is_missing, locked(&self.missing).take()) {
+            (true, Some(name)) => failure.condition("UNRESOLVED_ROUTINE").param("routineName", name.as_bytes()),
+            _ => failure,
+        }
     }
 
     fn remember_missing<T>(&self, name: &str, found: Option<T>) -> Option<T> {
         if found.is_none() {
-            *self.missing.borrow_mut() = Some(name.to_string());
+            *locked(&self.missing) = Some(name.to_string());
         }
         found
     }
@@ -231,12 +267,7 @@ fn is_public(name: &str) -> bool {
 
 impl ContextProvider for Context<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
-        if let Some(found) = self.found.borrow().get(&name) {
-            return Ok(Arc::clone(found));
-        }
-        let source = self.resolve(&name)?;
-        self.found.borrow_mut().insert(name, Arc::clone(&source));
-        Ok(source)
+        Ok(provider_as_source(self.tables.get(&name)?))
     }
 
     fn get_file_type(&self, extension: &str) -> Result<Arc<dyn FileType>> {
@@ -308,7 +339,7 @@ impl ContextProvider for Context<'_> {
 
     /// Asked only to make suggestions, when there is no function of a name.
     fn udf_names(&self) -> Vec<String> {
-        self.is_function_missing.set(true);
+        self.is_function_missing.store(true, Ordering::Relaxed);
         self.state.scalar_functions().keys().filter(|name| is_public(name)).cloned().collect()
     }
 

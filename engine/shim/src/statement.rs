@@ -142,8 +142,13 @@ impl Planner<'_> {
         }))
     }
 
-    /// What only the text knows of a view: its query, its column names, IF NOT EXISTS.
-    fn view_text(&self, parsed: &mut Parsed, out: &mut Statement) {
+    /// What only the text knows of a view: its query, its column names, IF NOT EXISTS. BEGIN is START TRANSACTION.
+    fn amend(&self, parsed: &mut Parsed, out: &mut Statement) {
+        if let Parsed::Statement(ast) = parsed
+            && let Ast::StartTransaction { begin, .. } = ast.as_mut()
+        {
+            *begin = false;
+        }
         if let Parsed::Statement(ast) = parsed
             && let Ast::CreateView(view) = ast.as_mut()
         {
@@ -159,7 +164,7 @@ impl Planner<'_> {
         }
         let planner = SqlToRel::new_with_options(self.context, parser_options(self.context.state));
         let mut out = Statement::default();
-        self.view_text(&mut parsed, &mut out);
+        self.amend(&mut parsed, &mut out);
         let plan = planner.statement_to_plan(parsed).map_err(|error| self.failure(error))?;
         out.parameters = parameters(&plan)?;
         let plan = match self.bound {

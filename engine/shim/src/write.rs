@@ -21,7 +21,7 @@ use crate::features::datafusion::error::{DataFusionError, Result};
 use crate::features::datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use crate::features::datafusion::logical_expr::dml::InsertOp;
 use crate::features::datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
-use crate::features::datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use crate::features::datafusion::physical_expr::{EquivalenceProperties, OrderingRequirements, PhysicalExpr};
 use crate::features::datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use crate::features::datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
@@ -289,6 +289,11 @@ impl ExecutionPlan for WriteExec {
         &self.properties
     }
 
+    /// Rows of one directory come together, so that its file can be closed after them.
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![crate::write_groups::requirement(&self.input.schema(), &self.spec.partition_by)]
+    }
+
     /// A file per partition: as many as the plan has.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
@@ -328,7 +333,8 @@ impl ExecutionPlan for WriteExec {
             named
         });
         let directory = self.spec.directory.clone();
-        let sink = self.settings.sink(self.config(partition)?);
+        let (settings, config) = (self.settings.clone(), self.config(partition)?);
+        let partition_by = self.spec.partition_by.clone();
         // Somebody writes the file of a result without rows, which has the schema.
         let always = partition == 0 && self.spec.partition_by.is_empty();
         let names = Arc::clone(&self.output.schema);
@@ -338,7 +344,14 @@ impl ExecutionPlan for WriteExec {
             let mut rows = Box::pin(filled.peekable());
             let count = match Pin::as_mut(&mut rows).peek().await {
                 None if !always => Ok(0),
-                _ => sink.write_all(Box::pin(RecordBatchStreamAdapter::new(names, rows)), &context).await,
+                _ if partition_by.is_empty() => {
+                    let rows = Box::pin(RecordBatchStreamAdapter::new(names, rows));
+                    settings.sink(config).write_all(rows, &context).await
+                }
+                _ => {
+                    let sink = || settings.sink(config.clone());
+                    crate::write_groups::write(sink, names, rows, &partition_by, &context).await
+                }
             };
             let count = count.map_err(|error| match input_failed.load(Ordering::Relaxed) {
                 true => error,
