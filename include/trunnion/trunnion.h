@@ -8,7 +8,8 @@
  *    that the engine opens to read data and spill.
  *  - Files are read when a function is given their path: plugins, users, tokens, keys. A plugin is loaded into the process.
  *  - Signals: no handler is installed, none is raised; sockets are written with MSG_NOSIGNAL or the like.
- *  - Environment: not read, not written. Output: nothing is printed. The process is never exited or aborted by the C
+ *  - Environment: not written; TMPDIR is read by a catalog in memory, which makes a directory there when a table gets rows,
+ *    and removes it at its end. Output: nothing is printed. The process is never exited or aborted by the C
  *    library; the engine, being Rust, aborts when the system is out of memory.
  *  - Unloading: libtrunnion may be unloaded when everything made from it is gone; the engine stays loaded.
  *  - Memory: malloc/free of the process; the engine uses an allocator of its own.
