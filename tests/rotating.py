@@ -138,6 +138,8 @@ def main():
     chosen = names if options.all else [random.Random(options.seed).choice(names)]
     if options.only:
         chosen = options.only.split(",")
+    scratch = tempfile.TemporaryDirectory()
+    os.chdir(scratch.name)  # the warehouse is made where the server runs: a fresh one
     process, url = start_server()
     try:
         results = [golden(url, record=True)] if options.record_golden else [
@@ -145,6 +147,8 @@ def main():
     finally:
         process.terminate()
         process.wait(30)
+        os.chdir(ROOT)
+        scratch.cleanup()
     sys.exit(not all(results))
 
 
