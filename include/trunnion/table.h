@@ -1,5 +1,5 @@
-/* A table that the program implements: it is scanned by columns and partitions, with filters that it said it applies, and
- * gives its rows as a stream. */
+/* A table that the program implements: it is scanned by columns and partitions, with filters that it said it applies,
+ * and gives its rows as a stream. */
 #ifndef TRUNNION_TABLE_H
 #define TRUNNION_TABLE_H
 #include <trunnion/backend.h>
@@ -37,7 +37,8 @@ typedef struct trn_table_provider_ops {
   size_t struct_size;
   /** Required. Gives the columns: a struct. The same each time. */
   trn_status (*schema)(void *self, struct ArrowSchema *out, trn_error **error);
-  /** Required. Starts reading a partition. The stream gives arrays (next_array); an engine thread calls: do not block. */
+  /** Required. Starts reading a partition. The stream gives arrays (next_array); an engine thread calls: do not block.
+   */
   trn_status (*scan)(void *self, const trn_table_scan *scan, trn_stream **out, trn_error **error);
   /** Asked while a query is planned. Optional: unsupported. */
   trn_filter_support (*supports)(void *self, const trn_expr *filter);
@@ -48,7 +49,8 @@ typedef struct trn_table_provider_ops {
 } trn_table_provider_ops;
 
 /** A source of the session's backend that reads the table: through trn_backend_open_source with the format
- *  TRN_SOURCE_TABLE. Takes `self` on success only. `label`: what policies know it as (plan.h), or NULL. Gives `*out` and
+ *  TRN_SOURCE_TABLE. Takes `self` on success only. `label`: what policies know it as (plan.h), or NULL. Gives `*out`
+ * and
  *  `*schema`. Errors: INVALID_ARGUMENT (a required slot is missing), UNIMPLEMENTED (the backend reads no such tables).
  *  Since 0.1. */
 TRN_API trn_status trn_table_source_create(trn_session *session, const trn_table_provider_ops *ops, void *self,
@@ -56,8 +58,9 @@ TRN_API trn_status trn_table_source_create(trn_session *session, const trn_table
                                            trn_error **error);
 
 /** Formats of a trn_source_request whose `data` is not bytes. */
-#define TRN_SOURCE_TABLE "trunnion.table"  /**< a trn_table_provider; `data_size` its size */
-#define TRN_SOURCE_FFI "datafusion.ffi"    /**< a FFI_TableProvider of the datafusion-ffi crate, which is taken on success */
+#define TRN_SOURCE_TABLE "trunnion.table" /**< a trn_table_provider; `data_size` its size */
+#define TRN_SOURCE_FFI                                                                                                 \
+  "datafusion.ffi" /**< a FFI_TableProvider of the datafusion-ffi crate, which is taken on success */
 typedef struct trn_table_provider {
   size_t struct_size;
   trn_table_provider_ops ops; /**< full size: missing slots are NULL */

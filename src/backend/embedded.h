@@ -42,7 +42,8 @@ trn_status trn__embedded_open_table(trn_embedded *backend, trn_engine_session *s
 /* Slots of the backend. */
 trn_status trn__embedded_encode(void *self, void *state, trn_plan *plan, const char *format, trn_bytes *out,
                                 trn_error **error);
-trn_status trn__embedded_decode(void *self, void *state, const trn_plan_input *input, trn_plan **out, trn_error **error);
+trn_status trn__embedded_decode(void *self, void *state, const trn_plan_input *input, trn_plan **out,
+                                trn_error **error);
 trn_status trn__embedded_decode_statement(void *self, void *state, const trn_plan_input *input, trn_statement *out,
                                           trn_error **error);
 

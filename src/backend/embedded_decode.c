@@ -271,9 +271,7 @@ static trn_status command_of(decoded *s, trn_session *session, trn_error **error
     c->database = &s->database;
     break;
   case TRN_COMMAND_CREATE_VIEW: return table_of(s, session, error);
-  case TRN_COMMAND_CREATE_TABLE:
-    c->plan = s->plan;
-    return table_of(s, session, error);
+  case TRN_COMMAND_CREATE_TABLE: c->plan = s->plan; return table_of(s, session, error);
   case TRN_COMMAND_INSERT:
     c->mode = raw->flags & TRN_ENGINE_OVERWRITE ? TRN_WRITE_OVERWRITE : TRN_WRITE_APPEND;
     c->plan = s->plan;
@@ -360,11 +358,12 @@ static trn_status decode_plan(trn_embedded_session *session, const trn_plan_inpu
   trn_engine_error failure = {.position = -1};
   trn_engine_plan *plan = NULL;
   if (!TRN_ENGINE_HAS(b->engine, decode))
-    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this engine does not decode plans of format '%s'", input->format);
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this engine does not decode plans of format '%s'",
+                         input->format);
   decoded *s = calloc(1, sizeof *s);
   trn_status status = s ? trn__embedded_engine_session(session, &d.session, error) : trn__no_memory(error);
-  if (!status && b->engine->decode(d.session, input->format, input->data, input->size, input->resolve ? resolve : NULL, &d,
-                                   &plan, &failure))
+  if (!status && b->engine->decode(d.session, input->format, input->data, input->size, input->resolve ? resolve : NULL,
+                                   &d, &plan, &failure))
     status = failed(&d, &failure, error);
   if (!status) status = lift(&d, plan, NULL, &s->plan, error);
   if (!status && !strcmp(input->format, "datafusion.physical.v1")) s->plan->kind = TRN_PLAN_PHYSICAL;
@@ -392,8 +391,8 @@ trn_status trn__embedded_decode_statement(void *self, void *state, const trn_pla
   *out = (trn_statement){0};
   if (!strcmp(input->format, "sql")) {
     if (input->size > TRN_SQL_BYTES_MAX)
-      return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "the text has %zu bytes, at most TRN_SQL_BYTES_MAX (%u)",
-                           input->size, TRN_SQL_BYTES_MAX);
+      return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
+                           "the text has %zu bytes, at most TRN_SQL_BYTES_MAX (%u)", input->size, TRN_SQL_BYTES_MAX);
     return decode_sql(state, input, out, error);
   }
   if (is_plan_format(input->format)) return decode_plan(state, input, out, error);
@@ -401,12 +400,15 @@ trn_status trn__embedded_decode_statement(void *self, void *state, const trn_pla
                        input->format);
 }
 
-trn_status trn__embedded_decode(void *self, void *state, const trn_plan_input *input, trn_plan **out, trn_error **error) {
+trn_status trn__embedded_decode(void *self, void *state, const trn_plan_input *input, trn_plan **out,
+                                trn_error **error) {
   trn_statement statement = {0};
   trn_status status = trn__embedded_decode_statement(self, state, input, &statement, error);
   if (status) return status;
-  if (statement.kind == TRN_STATEMENT_QUERY) *out = trn_plan_ref(statement.plan);
-  else status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "the text is a statement, where a query is needed");
+  if (statement.kind == TRN_STATEMENT_QUERY)
+    *out = trn_plan_ref(statement.plan);
+  else
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "the text is a statement, where a query is needed");
   statement.release(&statement);
   return status;
 }

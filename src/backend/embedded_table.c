@@ -11,11 +11,11 @@ typedef struct table {
   uint32_t column_count;
 } table;
 
+static void release_error(void *self) {
+  trn_error_unref(self);
+}
+
 /* Ours as the engine's, which releases it. */
-static int32_t engine_error(trn_status status, trn_error *error, trn_engine_error *out);
-
-static void release_error(void *self) { trn_error_unref(self); }
-
 static int32_t engine_error(trn_status status, trn_error *error, trn_engine_error *out) {
   *out = (trn_engine_error){.status = (int32_t)status, .position = -1};
   if (!error) return (int32_t)status;
@@ -144,7 +144,8 @@ trn_status trn__embedded_open_table(trn_embedded *backend, trn_engine_session *s
   if (!status) t->column_count = (uint32_t)schema->n_children;
   if (!status && !TRN_ENGINE_HAS(engine, source_table))
     status = trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this engine reads no tables of the program");
-  if (!status && engine->source_table(session, &engine_ops, t, out, &failure)) status = trn__engine_error(&failure, error);
+  if (!status && engine->source_table(session, &engine_ops, t, out, &failure))
+    status = trn__engine_error(&failure, error);
   if (!status) return TRN_OK;
   if (schema->release) schema->release(schema);
   table_free(t);

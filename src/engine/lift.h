@@ -19,23 +19,26 @@ typedef struct trn_lift_input {
   size_t source_count;
   trn_source *const *originals;
   size_t original_count;
-  uint32_t next_column; /* ids below may be in it */
+  uint32_t next_column;             /* ids below may be in it */
   const struct ArrowSchema *schema; /* names and nullability at the root */
   const char *sql;                  /* the text, or NULL */
   trn_source *(*source_ref)(void *self, trn_source *source);
   void (*source_release)(void *source);
 } trn_lift_input;
 
-/* Gives `*out`. INVALID_ARGUMENT names what is wrong with the bytes. Iterates; recurses with the nesting of types only. */
+/* Gives `*out`. INVALID_ARGUMENT names what is wrong with the bytes. Iterates; recurses with the nesting of types only.
+ */
 trn_status trn__lift(const trn_lift_input *input, trn_plan **out, trn_error **error);
 
-/* The columns of an Arrow schema (a struct), their ids the places. Types that are not ours are known by their format. */
+/* The columns of an Arrow schema (a struct), their ids the places. Types that are not ours are known by their format.
+ */
 trn_status trn__lift_columns(trn_arena *arena, const struct ArrowSchema *schema, trn_column **out, trn_error **error);
 /* `expr_count` expressions over columns whose ids are their places, one after the other behind the header. */
 trn_status trn__lift_exprs(trn_arena *arena, const void *data, size_t size, const trn_column *columns, uint32_t count,
                            uint32_t expr_count, const trn_expr *const **out, trn_error **error);
 
 /* A copy of a view's relations in `arena`, whose column ids are `offset` higher: ids are unique in a plan. */
-trn_status trn__renumber(trn_arena *arena, const trn_rel *root, uint32_t offset, const trn_rel **out, trn_error **error);
+trn_status trn__renumber(trn_arena *arena, const trn_rel *root, uint32_t offset, const trn_rel **out,
+                         trn_error **error);
 
 #endif

@@ -126,8 +126,8 @@ static trn_status lift_in_list(trn_lifting *l) {
 
 /* Aggregates that are never null, and window functions; of others it is not known. */
 static bool never_null(const char *name) {
-  static const char *const names[] = {"count",      "row_number", "rank",  "dense_rank",      "percent_rank",
-                                      "cume_dist",  "ntile",      "grouping", "approx_distinct"};
+  static const char *const names[] = {"count",     "row_number", "rank",     "dense_rank",     "percent_rank",
+                                      "cume_dist", "ntile",      "grouping", "approx_distinct"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(name, names[i])) return true;
   return false;
@@ -190,7 +190,8 @@ static trn_status read_window(trn_lifting *l, window_parts *w) {
   if (!status && (w->unit > TRN_FRAME_GROUPS || w->start_kind > TRN_BOUND_UNBOUNDED_FOLLOWING ||
                   w->end_kind > TRN_BOUND_UNBOUNDED_FOLLOWING))
     status = trn__lift_invalid(l, "a window's frame");
-  if (!status && (w->args > l->count || w->partitions > l->count)) status = trn__lift_invalid(l, "operands are missing");
+  if (!status && (w->args > l->count || w->partitions > l->count))
+    status = trn__lift_invalid(l, "operands are missing");
   return status;
 }
 

@@ -110,9 +110,12 @@ static trn_status read_nested(trn_lifting *l, uint8_t id, uint32_t count, unsign
   if (status) return status;
   if ((id == TRN_TYPE_ARRAY && count != 1) || (id == TRN_TYPE_MAP && count != 2) || id > TRN_TYPE_STRUCT)
     return trn__lift_invalid(l, "a type with fields that it has not");
-  if (id == TRN_TYPE_ARRAY) *out = trn__type_array(l->arena, fields[0].type, fields[0].nullable);
-  else if (id == TRN_TYPE_MAP) *out = trn__type_map(l->arena, fields[0].type, fields[1].type, fields[1].nullable);
-  else *out = trn__type_struct(l->arena, fields, count);
+  if (id == TRN_TYPE_ARRAY)
+    *out = trn__type_array(l->arena, fields[0].type, fields[0].nullable);
+  else if (id == TRN_TYPE_MAP)
+    *out = trn__type_map(l->arena, fields[0].type, fields[1].type, fields[1].nullable);
+  else
+    *out = trn__type_struct(l->arena, fields, count);
   return *out ? TRN_OK : trn_error_set(l->error, TRN_RESOURCE_EXHAUSTED, NULL, "a type is too large or too deep");
 }
 
@@ -142,7 +145,9 @@ static trn_status read_type(trn_lifting *l, unsigned depth, const trn_type **out
   return *out ? TRN_OK : trn__no_memory(l->error);
 }
 
-trn_status trn__lift_type(trn_lifting *l, const trn_type **out) { return read_type(l, 0, out); }
+trn_status trn__lift_type(trn_lifting *l, const trn_type **out) {
+  return read_type(l, 0, out);
+}
 
 /* ---- the stack ---- */
 
@@ -240,8 +245,10 @@ static trn_status run(trn_lifting *l) {
   if (!status && (memcmp(magic, "TRNP", 4) || version != 1)) status = trn__lift_invalid(l, "not a plan");
   while (!status && l->at < l->end) {
     uint8_t op = *l->at++;
-    if (op == TRN_OP_SHARE || op == TRN_OP_SHARED) status = share(l, op == TRN_OP_SHARED);
-    else status = op < TRN_OP_SCAN ? trn__lift_expr(l, op) : trn__lift_rel(l, op);
+    if (op == TRN_OP_SHARE || op == TRN_OP_SHARED)
+      status = share(l, op == TRN_OP_SHARED);
+    else
+      status = op < TRN_OP_SCAN ? trn__lift_expr(l, op) : trn__lift_rel(l, op);
   }
   return status;
 }
@@ -280,7 +287,8 @@ trn_status trn__lift_exprs(trn_arena *arena, const void *data, size_t size, cons
 /* Display names and nullability, from the engine's schema. */
 static trn_status root_fields(trn_lifting *l, const trn_rel *root, const trn_field **out) {
   const struct ArrowSchema *schema = l->in->schema;
-  if (schema->n_children != root->column_count) return trn__lift_invalid(l, "the root has other columns than its schema");
+  if (schema->n_children != root->column_count)
+    return trn__lift_invalid(l, "the root has other columns than its schema");
   trn_field *fields = TRN_NEW_N(l->arena, trn_field, root->column_count ? root->column_count : 1);
   if (!fields) return trn__no_memory(l->error);
   for (uint32_t i = 0; i < root->column_count; i++) {

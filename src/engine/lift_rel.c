@@ -17,8 +17,12 @@ static trn_status new_columns(trn_lifting *l, uint32_t count, trn_column **out) 
 
 /* ---- tables ---- */
 
-static void release_plan(void *plan) { trn_plan_unref(plan); }
-static void release_table(void *table) { trn_table_unref(table); }
+static void release_plan(void *plan) {
+  trn_plan_unref(plan);
+}
+static void release_table(void *table) {
+  trn_table_unref(table);
+}
 
 static trn_status own(trn_lifting *l, void (*release)(void *), void *object) {
   if (trn__arena_own(l->arena, release, object)) return TRN_OK;
@@ -52,7 +56,8 @@ static trn_status read_scan(trn_lifting *l, scan_parts *p) {
   if (!status) status = trn__lift_count(l, 21, &p->count);
   if (!status && p->source >= l->in->source_count) status = trn__lift_invalid(l, "a source that is not there");
   if (!status) status = new_columns(l, p->count, &p->columns);
-  if (!status && !(p->indexes = TRN_NEW_N(l->arena, uint32_t, p->count ? p->count : 1))) status = trn__no_memory(l->error);
+  if (!status && !(p->indexes = TRN_NEW_N(l->arena, uint32_t, p->count ? p->count : 1)))
+    status = trn__no_memory(l->error);
   for (uint32_t i = 0; !status && i < p->count; i++) {
     status = trn__lift_u32(l, &p->indexes[i]);
     if (!status) status = trn__lift_u32(l, &p->columns[i].id);
@@ -80,7 +85,8 @@ static trn_status view_rel(trn_lifting *l, const scan_parts *p, const trn_rel **
       exprs[i] = trn__expr_cast(l->arena, exprs[i], p->columns[i].type, false);
     if (!exprs[i]) status = trn__no_memory(l->error);
   }
-  if (!status && !(*out = trn__rel_project(l->arena, root, exprs, p->columns, p->count))) status = trn__no_memory(l->error);
+  if (!status && !(*out = trn__rel_project(l->arena, root, exprs, p->columns, p->count)))
+    status = trn__no_memory(l->error);
   return status;
 }
 
@@ -325,7 +331,8 @@ static trn_status lift_unnest(trn_lifting *l) {
     columns[input->column_count + i] =
         (trn_column){list[i], outer || (field && field->nullable), field ? field->type : trn__type(TRN_TYPE_INT32)};
   }
-  trn_rel *r = trn__rel_create(l->arena, TRN_REL_UNNEST, &input, 1, value, 1, columns, (size_t)input->column_count + count);
+  trn_rel *r =
+      trn__rel_create(l->arena, TRN_REL_UNNEST, &input, 1, value, 1, columns, (size_t)input->column_count + count);
   if (r) r->u.unnest.outer = outer, r->u.unnest.with_position = with_position;
   return trn__lift_push_rel(l, r);
 }

@@ -41,7 +41,8 @@ static uint32_t own_columns(const trn_rel *rel) {
   }
 }
 
-static trn_status renumber_rel(void *user, trn_arena *arena, const trn_rel *rel, const trn_rel **out, trn_error **error) {
+static trn_status renumber_rel(void *user, trn_arena *arena, const trn_rel *rel, const trn_rel **out,
+                               trn_error **error) {
   const renumbering *r = user;
   uint32_t first = own_columns(rel);
   *out = rel;
@@ -55,7 +56,8 @@ static trn_status renumber_rel(void *user, trn_arena *arena, const trn_rel *rel,
   return TRN_OK;
 }
 
-trn_status trn__renumber(trn_arena *arena, const trn_rel *root, uint32_t offset, const trn_rel **out, trn_error **error) {
+trn_status trn__renumber(trn_arena *arena, const trn_rel *root, uint32_t offset, const trn_rel **out,
+                         trn_error **error) {
   renumbering r = {offset};
   trn_rewriter rewriter = {.rel = renumber_rel, .expr = renumber_expr, .user = &r};
   return trn__rel_rewrite(arena, root, &rewriter, out, error);

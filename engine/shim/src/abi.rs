@@ -78,8 +78,7 @@ pub struct TableFound {
     pub schema: FFI_ArrowSchema,
 }
 
-pub type TableResolver =
-    unsafe extern "C" fn(*mut c_void, *const *const c_char, usize, *mut TableFound) -> i32;
+pub type TableResolver = unsafe extern "C" fn(*mut c_void, *const *const c_char, usize, *mut TableFound) -> i32;
 
 #[repr(C)]
 pub struct StatementInput {
@@ -213,8 +212,7 @@ pub struct Engine {
     pub execution_cancel: unsafe extern "C" fn(Handle),
     pub execution_metrics: unsafe extern "C" fn(Handle, Out<EngineBytes>, Out<EngineError>) -> i32,
     pub execution_release: unsafe extern "C" fn(Handle),
-    pub statement:
-        unsafe extern "C" fn(Handle, *const StatementInput, Out<StatementOut>, Out<EngineError>) -> i32,
+    pub statement: unsafe extern "C" fn(Handle, *const StatementInput, Out<StatementOut>, Out<EngineError>) -> i32,
     pub lift: unsafe extern "C" fn(Handle, Out<LiftedOut>, Out<EngineError>) -> i32,
     pub lower: unsafe extern "C" fn(
         Handle,

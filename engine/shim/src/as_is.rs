@@ -7,8 +7,8 @@ use crate::features::datafusion::execution::{SendableRecordBatchStream, TaskCont
 use crate::features::datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 use crate::features::datafusion::physical_expr::expressions::Column;
 use crate::features::datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use crate::features::datafusion::physical_plan::projection::ProjectionExec;
 use crate::features::datafusion::physical_plan::metrics::MetricsSet;
+use crate::features::datafusion::physical_plan::projection::ProjectionExec;
 use crate::features::datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };

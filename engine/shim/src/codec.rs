@@ -10,13 +10,13 @@ use crate::features::async_trait::async_trait;
 use crate::features::datafusion::catalog::{MemTable, TableProvider};
 use crate::features::datafusion::common::{Column, TableReference};
 use crate::features::datafusion::error::{DataFusionError, Result};
-use crate::features::datafusion::execution::{FunctionRegistry, TaskContext};
 use crate::features::datafusion::execution::session_state::SessionState;
+use crate::features::datafusion::execution::{FunctionRegistry, TaskContext};
 use crate::features::datafusion::logical_expr::expr::Alias;
 use crate::features::datafusion::logical_expr::{Expr, Extension, LogicalPlan, Projection};
 use crate::features::datafusion_proto::bytes::{
-    logical_plan_from_bytes_with_extension_codec, logical_plan_to_bytes_with_extension_codec,
-    physical_plan_from_bytes, physical_plan_to_bytes,
+    logical_plan_from_bytes_with_extension_codec, logical_plan_to_bytes_with_extension_codec, physical_plan_from_bytes,
+    physical_plan_to_bytes,
 };
 use crate::features::datafusion_proto::logical_plan::LogicalExtensionCodec;
 use crate::features::datafusion_substrait::extensions::Extensions;
@@ -91,7 +91,9 @@ fn could_be_deep(bytes: &[u8]) -> bool {
                 1 => at += 8,
                 5 => at += 4,
                 2 => {
-                    let Some(size) = varint(&bytes[..end], &mut at).and_then(|size| usize::try_from(size).ok()) else { break };
+                    let Some(size) = varint(&bytes[..end], &mut at).and_then(|size| usize::try_from(size).ok()) else {
+                        break;
+                    };
                     let Some(inner) = at.checked_add(size).filter(|inner| *inner <= end) else { break };
                     stack.push((inner, end));
                     if stack.len() > DEPTH_MAX as usize {

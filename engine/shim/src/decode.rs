@@ -5,8 +5,8 @@ use crate::features::arrow::array::{
 };
 use crate::features::arrow::buffer::OffsetBuffer;
 use crate::features::arrow::compute::{cast, concat};
-use crate::features::arrow::ffi::FFI_ArrowSchema;
 use crate::features::arrow::datatypes::{DataType, Field, Fields, IntervalMonthDayNano, IntervalUnit, TimeUnit};
+use crate::features::arrow::ffi::FFI_ArrowSchema;
 use crate::features::datafusion::common::ScalarValue;
 use std::sync::Arc;
 

@@ -65,7 +65,8 @@ impl LibraryTable {
         let open = self.function.open.ok_or_else(|| Failure::internal("no open"))?;
         call(&self.name, |error| unsafe { open(self.function, args.as_ptr(), args.len(), &mut stream, error) })?;
         let reader = ArrowArrayStreamReader::try_new(stream)?;
-        let types = |schema: &Schema| -> Vec<_> { schema.fields().iter().map(|field| field.data_type().clone()).collect() };
+        let types =
+            |schema: &Schema| -> Vec<_> { schema.fields().iter().map(|field| field.data_type().clone()).collect() };
         if types(&reader.schema()) != types(schema) {
             return Err(Failure::internal(format!("{} gave other columns than it said", self.name)));
         }
@@ -82,7 +83,9 @@ impl TableFunctionImpl for LibraryTable {
         let mut values = vec![];
         for arg in args.exprs() {
             let Expr::Literal(value, _) = arg else {
-                return Err(Failure::invalid(format!("{}: arguments of a table function are constants", self.name)).into());
+                return Err(
+                    Failure::invalid(format!("{}: arguments of a table function are constants", self.name)).into()
+                );
             };
             values.push(value.clone());
         }

@@ -42,7 +42,8 @@ mod write_groups;
 pub(crate) use trunnion_features as features;
 
 use crate::abi::{
-    ArrayDone, Engine, EngineBytes, EngineError, EngineOptions, Handle, IpcDone, Kv, LiftedOut, StatementInput, StatementOut,
+    ArrayDone, Engine, EngineBytes, EngineError, EngineOptions, Handle, IpcDone, Kv, LiftedOut, StatementInput,
+    StatementOut,
 };
 use crate::error::{Failure, Fallible, guard, guard_deep, guard_void};
 use crate::execute::Execution;

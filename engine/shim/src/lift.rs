@@ -168,7 +168,9 @@ impl Lifter {
             match self.relation(input, outer) {
                 Ok(input) => ids.push(input),
                 // A lateral join's right side, which only the join as a whole can run.
-                Err(failure) if is_unimplemented(&failure) && outer.is_none() && matches!(plan, LogicalPlan::Join(_)) => {
+                Err(failure)
+                    if is_unimplemented(&failure) && outer.is_none() && matches!(plan, LogicalPlan::Join(_)) =>
+                {
                     self.out.bytes.truncate(start);
                     self.originals.truncate(originals);
                     (self.depth, self.expr_depth) = (depth, expr_depth);
@@ -551,7 +553,8 @@ impl Lifter {
             NullHandling::PreserveAndExpandEmpty => true,
             NullHandling::Preserve => return Err(Failure::unimplemented("lifting of UNNEST that keeps nulls")),
         };
-        let ([(place, list)], true) = (unnest.list_type_columns.as_slice(), unnest.struct_type_columns.is_empty()) else {
+        let ([(place, list)], true) = (unnest.list_type_columns.as_slice(), unnest.struct_type_columns.is_empty())
+        else {
             return Err(Failure::unimplemented("lifting of UNNEST of several columns"));
         };
         if list.depth != 1 || unnest.dependency_indices.len() != input.len() {

@@ -239,7 +239,9 @@ impl Encoder {
             DataType::UInt8 | DataType::UInt16 | DataType::UInt32 => DataType::Int64,
             DataType::UInt64 => DataType::Decimal128(20, 0),
             DataType::Float16 => DataType::Float32,
-            DataType::Date64 | DataType::Timestamp(_, _) | DataType::Time64(_) | DataType::Duration(_) => DataType::Int64,
+            DataType::Date64 | DataType::Timestamp(_, _) | DataType::Time64(_) | DataType::Duration(_) => {
+                DataType::Int64
+            }
             DataType::Time32(_) => DataType::Int32,
             DataType::FixedSizeBinary(_) => DataType::Binary,
             _ => DataType::Utf8,

@@ -4,7 +4,9 @@ use crate::error::{Failure, Fallible};
 use crate::features::arrow::array::{ArrayRef, Int8Array, RecordBatch};
 use crate::features::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use crate::features::datafusion::catalog::MemTable;
-use crate::features::datafusion::common::{Column, DFSchema, JoinConstraint, JoinType, NullEquality, ScalarValue, TableReference};
+use crate::features::datafusion::common::{
+    Column, DFSchema, JoinConstraint, JoinType, NullEquality, ScalarValue, TableReference,
+};
 use crate::features::datafusion::datasource::provider_as_source;
 use crate::features::datafusion::logical_expr::expr::Alias;
 use crate::features::datafusion::logical_expr::{

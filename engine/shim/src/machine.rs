@@ -189,12 +189,7 @@ pub fn merge_columns(mut into: Vec<u32>, mut from: Vec<u32>) -> Vec<u32> {
 }
 
 impl<'a> Machine<'a> {
-    pub fn new(
-        session: &'a Session,
-        sources: &'a [Arc<Source>],
-        originals: &'a [Original],
-        bytes: &'a [u8],
-    ) -> Self {
+    pub fn new(session: &'a Session, sources: &'a [Arc<Source>], originals: &'a [Original], bytes: &'a [u8]) -> Self {
         let (reader, known) = (Reader::new(bytes), Columns::default());
         Self { session, sources, originals, reader, stack: vec![], shared: HashMap::new(), scans: 0, known }
     }

@@ -8,10 +8,10 @@ use crate::features::datafusion::common::Statistics;
 use crate::features::datafusion::error::Result;
 use crate::features::datafusion::execution::session_state::SessionState;
 use crate::features::datafusion::logical_expr::{Expr, LogicalPlan, TableType};
-use crate::features::datafusion::physical_expr::expressions::{CastExpr, Column};
 use crate::features::datafusion::physical_expr::PhysicalExpr;
-use crate::features::datafusion::physical_plan::projection::ProjectionExec;
+use crate::features::datafusion::physical_expr::expressions::{CastExpr, Column};
 use crate::features::datafusion::physical_plan::ExecutionPlan;
+use crate::features::datafusion::physical_plan::projection::ProjectionExec;
 use crate::source::Source;
 use std::sync::Arc;
 

@@ -34,10 +34,7 @@ impl Original {
     /// Whether it reads tables that are not among its lifted inputs.
     fn has_tables(&self) -> bool {
         let is_subquery = |expr: &Expr| {
-            matches!(
-                expr,
-                Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)
-            )
+            matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_))
         };
         let exists = |expr: Expr| expr.exists(|part| Ok(is_subquery(part))).unwrap_or(true);
         let is_physical = match self.plan.as_ref() {
@@ -67,10 +64,7 @@ impl Original {
 
     /// These run as the root only, and their columns keep their names.
     fn is_root_only(&self) -> bool {
-        matches!(
-            self.plan.as_ref(),
-            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) | LogicalPlan::DescribeTable(_)
-        )
+        matches!(self.plan.as_ref(), LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) | LogicalPlan::DescribeTable(_))
     }
 }
 

@@ -96,7 +96,15 @@ impl Bound {
         let bind = table.bind.ok_or_else(|| Failure::internal("no bind"))?;
         let mut out = FFI_ArrowSchema::empty();
         call(&self.function.name, |error| unsafe {
-            bind(table, self.payload.as_ptr().cast(), self.payload.len(), pointers.as_ptr(), pointers.len(), &mut out, error)
+            bind(
+                table,
+                self.payload.as_ptr().cast(),
+                self.payload.len(),
+                pointers.as_ptr(),
+                pointers.len(),
+                &mut out,
+                error,
+            )
         })?;
         Ok(Schema::try_from(&out)?)
     }
@@ -120,7 +128,8 @@ impl Bound {
         let schema = &self.inputs[input];
         let column = |place: u32| -> Fallible<Arc<dyn PhysicalExpr>> {
             let field = schema.fields().get(place as usize);
-            let field = field.ok_or_else(|| Failure::invalid(format!("{} needs a column that is not there", self.function.name)))?;
+            let field = field
+                .ok_or_else(|| Failure::invalid(format!("{} needs a column that is not there", self.function.name)))?;
             Ok(Arc::new(Column::new(field.name(), place as usize)))
         };
         let keys = unsafe { slice(wanted.keys, wanted.key_count, "keys") }?;
@@ -395,7 +404,10 @@ struct Running {
 }
 
 impl Running {
-    async fn with<T: Send + 'static>(&mut self, work: impl FnOnce(&mut State) -> Fallible<T> + Send + 'static) -> Fallible<T> {
+    async fn with<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut State) -> Fallible<T> + Send + 'static,
+    ) -> Fallible<T> {
         let mut state = self.state.take().ok_or_else(|| Failure::internal("an operator without its state"))?;
         let done = spawn_blocking(move || {
             let result = work(&mut state);

@@ -64,7 +64,8 @@ fn placed(schema: &Schema) -> Schema {
 
 /// Takes `this` on success only.
 pub unsafe fn source(ops: *const TableOps, this: *mut c_void) -> Fallible<Arc<Source>> {
-    let ops: &'static TableOps = unsafe { ops.as_ref() }.ok_or_else(|| Failure::invalid("a table without functions"))?;
+    let ops: &'static TableOps =
+        unsafe { ops.as_ref() }.ok_or_else(|| Failure::invalid("a table without functions"))?;
     if ops.struct_size < size_of::<TableOps>() {
         return Err(Failure::invalid("a table's functions are of an older layout"));
     }
@@ -152,10 +153,13 @@ impl TableProvider for CallerTable {
         let schema = Arc::new(self.schema.project(places)?);
         let partitions = unsafe { (self.callee.ops.partitions)(self.callee.this) };
         if partitions > PARTITIONS_MAX {
-            return Err(Failure::exhausted(format!("a table of {partitions} partitions, at most {PARTITIONS_MAX}")).into());
+            return Err(
+                Failure::exhausted(format!("a table of {partitions} partitions, at most {PARTITIONS_MAX}")).into()
+            );
         }
         let borrowed: Vec<&Expr> = filters.iter().collect();
-        let encoded = self.encoded(&borrowed).ok_or_else(|| Failure::internal("a filter that was accepted got lost"))?;
+        let encoded =
+            self.encoded(&borrowed).ok_or_else(|| Failure::internal("a filter that was accepted got lost"))?;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
             Partitioning::UnknownPartitioning(partitions.max(1) as usize),

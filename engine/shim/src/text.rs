@@ -46,7 +46,8 @@ pub fn lifted_out(lifted: Lifted, runtime: &Arc<Runtime>) -> LiftedOut {
         .into_iter()
         .map(|original| Arc::new(Kept { original, runtime: Arc::clone(runtime) }))
         .collect();
-    let handle = |source: &Option<Arc<Source>>| source.as_ref().map_or(std::ptr::null_mut(), |one| Arc::as_ptr(one) as Handle);
+    let handle =
+        |source: &Option<Arc<Source>>| source.as_ref().map_or(std::ptr::null_mut(), |one| Arc::as_ptr(one) as Handle);
     let owned = Box::new(OwnedLift {
         handles: lifted.sources.iter().map(|one| handle(&one.source)).collect(),
         numbers: lifted.sources.iter().map(|one| one.number).collect(),

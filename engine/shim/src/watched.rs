@@ -85,10 +85,11 @@ pub fn watch(plan: Arc<dyn ExecutionPlan>, is_cancelled: &Arc<AtomicBool>) -> Fa
         let condition =
             Arc::new(Watched { inner: Arc::clone(filter.expression()), is_cancelled: Arc::clone(is_cancelled) });
         let filter = JoinFilter::new(condition, filter.column_indices().to_vec(), Arc::clone(filter.schema()));
-        let built = NestedLoopJoinExecBuilder::new(Arc::clone(join.left()), Arc::clone(join.right()), *join.join_type())
-            .with_filter(Some(filter))
-            .with_projection_ref(join.projection().clone())
-            .build()?;
+        let built =
+            NestedLoopJoinExecBuilder::new(Arc::clone(join.left()), Arc::clone(join.right()), *join.join_type())
+                .with_filter(Some(filter))
+                .with_projection_ref(join.projection().clone())
+                .build()?;
         Ok(Transformed::yes(Arc::new(built) as Arc<dyn ExecutionPlan>))
     })?;
     Ok(watched.data)

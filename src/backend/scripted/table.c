@@ -33,8 +33,10 @@ static trn_status pull(trn_stream *stream, struct ArrowArray *out, trn_error **e
   while (!w.done) pthread_cond_wait(&w.changed, &w.mu);
   pthread_mutex_unlock(&w.mu);
   *out = w.array;
-  if (w.status && error) *error = w.error;
-  else trn_error_unref(w.error);
+  if (w.status && error)
+    *error = w.error;
+  else
+    trn_error_unref(w.error);
   return w.status;
 }
 
