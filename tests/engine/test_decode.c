@@ -26,7 +26,7 @@ static const struct {
     {"create table n (i int, s varchar not null)", TRN_COMMAND_CREATE_TABLE, "n", "", 0, false},
     {"create table if not exists x.n (i int)", TRN_COMMAND_CREATE_TABLE, "x/n", "", IF_NOT_EXISTS, false},
     {"create or replace table n as select a from t", TRN_COMMAND_CREATE_TABLE, "n", "", OR_REPLACE, true},
-    {"create external table e (i int) stored as csv location '/tmp/none/' options ('format.has_header' 'true')",
+    {"create external table e (i int) stored as csv location '/nowhere/' options ('format.has_header' 'true')",
      TRN_COMMAND_CREATE_TABLE, "e", "", 0, false},
     {"create view v as select a from t", TRN_COMMAND_CREATE_VIEW, "v", "", 0, false},
     {"create or replace view \"V w\" (x, y) as select a, b from t", TRN_COMMAND_CREATE_VIEW, "V w", "", OR_REPLACE, false},
@@ -44,7 +44,7 @@ static const struct {
     {"delete from t where a = 1", TRN_COMMAND_DELETE, "t", "", 0, true},
     {"delete from t", TRN_COMMAND_DELETE, "t", "", 0, true},
     {"update t set b = b + 1, c = 'z' where a = 2", TRN_COMMAND_UPDATE, "t", "", 0, true},
-    {"copy (select a from t) to '/tmp/none/x.parquet' stored as parquet", TRN_COMMAND_COPY, "", "", 0, true},
+    {"copy (select a from t) to '/nowhere/x.parquet' stored as parquet", TRN_COMMAND_COPY, "", "", 0, true},
     {"set datafusion.execution.batch_size = 100", TRN_COMMAND_SET, "", "", 0, false},
     {"reset datafusion.execution.batch_size", TRN_COMMAND_SET, "", "", 0, false},
 };
@@ -74,14 +74,14 @@ static void tables_and_views_are_described(void **state) {
   (void)state;
   trn_statement s;
   setup_tables();
-  assert_int_equal(decode("create external table e (i int, p varchar) stored as csv partitioned by (p) location '/tmp/none/' "
+  assert_int_equal(decode("create external table e (i int, p varchar) stored as csv partitioned by (p) location '/nowhere/' "
                           "options ('format.has_header' 'true', 'format.delimiter' ';')",
                           &s, NULL),
                    TRN_OK);
   const trn_table_info *t = s.command->table;
   assert_int_equal(t->kind, TRN_TABLE_EXTERNAL);
   assert_string_equal(t->format, "csv");
-  assert_string_equal(t->location, "/tmp/none/");
+  assert_string_equal(t->location, "/nowhere/");
   assert_int_equal(t->schema->n_children, 2);
   assert_string_equal(t->schema->children[0]->format, "i");
   parts_are(t->partition_columns, t->partition_column_count, "p", "partition columns");
