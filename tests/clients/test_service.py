@@ -184,7 +184,7 @@ def test_show_describe_explain_statements(spark):
     assert spark.sql("describe query select 1 as a").collect() == [Row(col_name="a", data_type="int", comment=None)]
     (row,) = spark.sql("explain select * from v").collect()
     assert row.plan.startswith("== Physical Plan ==\n")
-    with pytest.raises(UnsupportedOperationException, match="INSERT is not supported"):
+    with pytest.raises(AnalysisException, match="'INSERT' expects a table but `v` is a view"):
         spark.sql("insert into v values (1)")
 
 

@@ -199,6 +199,10 @@ static trn_write_mode mode_of(const insertion *n) {
 static trn_status insert(insertion *n, spark_execution *execution) {
   const Spark__Connect__TrnInsert *m = n->message;
   trn_table *table = NULL;
+  if (spark__is_temp_view(n->rpc, m->table)) {
+    n->target.table = trn__arena_printf(n->rpc->arena, "`%s`", m->table);
+    return n->target.table ? refuse_view(&n->target, "INSERT", n->error) : trn__no_memory(n->error);
+  }
   trn_status status = spark__need_table(n->rpc, m->table, &n->name, &table, n->error);
   if (status) return status;
   n->info = trn_table_get_info(table);
