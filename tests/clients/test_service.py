@@ -3,7 +3,7 @@ import threading, time, uuid
 import grpc
 import pytest
 from pyspark.errors import (AnalysisException, ArithmeticException, IllegalArgumentException, NumberFormatException, ParseException,
-                            PySparkException, SparkNoSuchElementException, UnsupportedOperationException)
+                            PySparkException, SparkNoSuchElementException)
 from pyspark.sql import Row, SparkSession, functions as F
 import pyspark.sql.connect.proto as pb2
 
