@@ -150,7 +150,8 @@ static void a_client_that_vanishes_ends_the_query(void **state) {
     trn__inproc_call_send(call, (trn_slice){.data = bytes.data, .size = bytes.size});
     trn__inproc_call_half_close(call);
     if (reads == 1) trn__inproc_call_read(call, 2);
-    flight_sleep_ms(30);
+    for (int i = 0; i < 5000 && trn__scripted_count(client->scripted).streams_opened <= (uint64_t)reads; i++) flight_sleep_ms(1);
+    flight_sleep_ms(10);
     trn__inproc_call_cancel(call);
     while (atomic_load(&seen) < 1000000) flight_sleep_ms(1);
     trn__inproc_call_unref(call);
