@@ -61,11 +61,16 @@ static void reflect(trn_call *call) {
     snprintf(left, sizeof left, "%lld",
              (long long)((deadline - now.tv_sec * INT64_C(1000000000) - now.tv_nsec) / 1000000));
   const char *identity = trn_call_identity(call) ? trn_call_identity(call) : "none";
+  const char *const *group = NULL;
+  char groups[64] = "";
+  for (size_t count = trn_call_groups(call, &group), i = 0; i < count; i++)
+    snprintf(groups + strlen(groups), sizeof groups - strlen(groups), "%s%s", i ? "," : "", group[i]);
   size_t text_size = 0, bytes_size = 0;
   const void *text = trn_call_metadata(call, "some-text", &text_size);
   const void *bytes = trn_call_metadata(call, "some-bytes-bin", &bytes_size);
   trn_metadata metadata[] = {{"peer", trn_call_peer(call), strlen(trn_call_peer(call))},
                              {"identity", identity, strlen(identity)},
+                             {"groups", groups, strlen(groups)},
                              {"left-ms", left, strlen(left)},
                              {"back-text", text, text_size},
                              {"back-bytes-bin", bytes, bytes_size}};
@@ -174,7 +179,7 @@ trn_status echo_routes_create(trn_routes **out);
 trn_status echo_routes_create(trn_routes **out) {
 #define ECHO_METHOD(name, kind, max)                                                                                      \
   {sizeof(trn_method), "/trunnion.Echo/" name, kind, on_open, on_message, on_half_close, on_writable, on_cancel, on_done, \
-   NULL, max}
+   NULL, max, false}
   static const trn_method methods[] = {
       ECHO_METHOD("Talk", TRN_METHOD_BIDI, 1 << 20),        ECHO_METHOD("Fail", TRN_METHOD_UNARY, 0),
       ECHO_METHOD("Abort", TRN_METHOD_SERVER_STREAM, 0),    ECHO_METHOD("Flood", TRN_METHOD_SERVER_STREAM, 0),

@@ -1,4 +1,4 @@
-"""Other people's servers with Spark Connect mounted in them: hosts/go in grpc-go, hosts/tonic in tonic. Same process, their sockets.
+"""Other people's servers with Spark Connect mounted in them: libgrpc, libgrpc++, grpcio, grpc-go, tonic. Same process, their sockets.
 TRUNNION_LIB_DIR: where libtrunnion.so, the engine and the functions lie (default build/release)."""
 import contextlib, hashlib, os, pathlib, re, shutil, signal, subprocess, sys, threading, time, uuid
 import grpc
@@ -6,7 +6,10 @@ import pytest
 from pyspark.errors import AnalysisException, ArithmeticException, ParseException, PySparkException
 from pyspark.sql import Row, SparkSession, functions as F
 import pyspark.sql.connect.proto as pb2
-from conftest import CACHE, ROOT
+from conftest import CACHE, ROOT, TABLES
+from test_service import Cutting
+from test_tpch import same
+from tpch_dataframe import QUERIES
 
 LIBRARIES = pathlib.Path(os.environ.get("TRUNNION_LIB_DIR", ROOT / "build/release")).absolute()
 SERVICE = "/spark.connect.SparkConnectService/"
@@ -29,15 +32,66 @@ def build_tonic():
     return target / "debug/examples"
 
 
-HOSTS = {"go": ("go", build_go), "tonic": ("cargo", build_tonic)}
+def build_grpc_core():
+    folder = CACHE / "grpc_core"
+    folder.mkdir(parents=True, exist_ok=True)
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "grpc"], capture_output=True, text=True, check=True).stdout.split()
+    here = ROOT / "hosts/grpc_core"
+    subprocess.run(["cc", "-std=gnu17", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "include", *sorted(here.glob("*.c")),
+                    "-o", folder / "sparkserver", f"-L{LIBRARIES}", "-ltrunnion", *flags, "-ldl", "-pthread"], check=True)
+    return folder
+
+
+def build_grpcpp():
+    folder = CACHE / "grpcpp"
+    folder.mkdir(parents=True, exist_ok=True)
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "grpc++", "grpc"], capture_output=True, text=True, check=True).stdout.split()
+    common = ["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "include"]
+    objects = []
+    for name in ("exchange", "example_routes"):
+        objects.append(folder / f"{name}.o")
+        subprocess.run(["cc", "-std=gnu17", *common, "-c", ROOT / f"hosts/grpc_core/{name}.c", "-o", objects[-1]], check=True)
+    subprocess.run(["c++", "-std=c++17", *common, *sorted((ROOT / "hosts/grpcpp").glob("*.cc")), *objects,
+                    "-o", folder / "sparkserver", f"-L{LIBRARIES}", "-ltrunnion", *flags, "-ldl", "-pthread"], check=True)
+    return folder
+
+
+def build_python():
+    """Nothing to compile: the program is a script."""
+    folder = CACHE / "grpcio"
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "sparkserver"
+    program.write_text(f"#!/bin/sh\nTRUNNION_LIBRARY={LIBRARIES}/libtrunnion.so exec {sys.executable} {ROOT}/hosts/python/sparkserver.py \"$@\"\n")
+    program.chmod(0o755)
+    return folder
+
+
+def has(package):
+    return subprocess.run(["pkg-config", "--exists", package]).returncode == 0
+
+
+class Kind:
+    def __init__(self, build, missing, takes_library=True, has_owner=True, has_interceptor=True):
+        self.build, self.missing = build, missing
+        self.has_interceptor = has_interceptor  # sparkserver's own puts "seen-by" into every reply
+        self.takes_library = takes_library  # sparkserver LIBRARY serves the checking frontend
+        self.has_owner = has_owner          # ... takes --tls, and has a service of its own beside ours
+
+
+HOSTS = {"grpc_core": Kind(build_grpc_core, lambda: not has("grpc") and "libgrpc-dev", has_interceptor=False),
+         "grpcpp": Kind(build_grpcpp, lambda: not has("grpc++") and "libgrpc++-dev"),
+         "python": Kind(build_python, lambda: False),
+         "go": Kind(build_go, lambda: not shutil.which("go") and "go", False, False, False),
+         "tonic": Kind(build_tonic, lambda: not shutil.which("cargo") and "cargo", False, False, False)}
+ENGINE = ("libtrunnion_engine.so", "libtrunnion_functions.so")
 
 
 class Host:
-    def __init__(self, name, folder, program="sparkserver", arguments=("libtrunnion_engine.so", "libtrunnion_functions.so")):
+    def __init__(self, name, folder, program="sparkserver", arguments=ENGINE, options=(), **environment):
         self.name = name
         self.process = subprocess.Popen(
-            [folder / program, *(LIBRARIES / argument for argument in arguments)], stdout=subprocess.PIPE, text=True,
-            env=os.environ | {"LD_LIBRARY_PATH": str(LIBRARIES), "GODEBUG": "cgocheck=1"})
+            [folder / program, *options, *(LIBRARIES / argument for argument in arguments)], stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"LD_LIBRARY_PATH": str(LIBRARIES), "GODEBUG": "cgocheck=1"} | environment)
         line = self.process.stdout.readline()
         match = re.search(r"sc://(\S+)", line)
         assert match, f"the host did not start: {line!r}, exit {self.process.wait()}"
@@ -60,12 +114,12 @@ class Host:
 
 @pytest.fixture(scope="module", params=HOSTS)
 def program(request):
-    tool, build = HOSTS[request.param]
-    if not shutil.which(tool):
-        pytest.skip(f"{tool} is not installed: hosts/{request.param} is NOT tested")
+    kind = HOSTS[request.param]
+    if kind.missing():
+        pytest.skip(f"{kind.missing()} is not installed: hosts/{request.param} is NOT tested")
     if not (LIBRARIES / "libtrunnion.so").exists():
         pytest.fail(f"there is no {LIBRARIES}/libtrunnion.so: build it, or set TRUNNION_LIB_DIR")
-    return request.param, build()
+    return request.param, kind.build()
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +264,110 @@ def test_many_sessions_work_side_by_side(host):
     assert eventually(lambda: host.descriptors() <= before)
 
 
+@pytest.fixture(scope="module")
+def oracle(tpch_folder):
+    import duckdb, duckdb_extension_tpch
+    connection = duckdb.connect()
+    extension = next(pathlib.Path(duckdb_extension_tpch.__file__).parent.rglob("*.duckdb_extension"))
+    connection.execute(f"load '{extension}'")
+    for name in TABLES:
+        connection.execute(f"create view {name} as from '{tpch_folder}/{name}.parquet'")
+    texts = dict(connection.execute("select query_nr, query from tpch_queries()").fetchall())
+    return lambda number: connection.execute(texts[number]).fetchall()
+
+
+@pytest.mark.parametrize("number", [1, 3, 18])
+def test_tpch(spark, tpch_folder, oracle, number):
+    for name in TABLES:
+        spark.read.parquet(f"{tpch_folder}/{name}.parquet").createOrReplaceTempView(name)
+    expected = oracle(number)
+    assert expected
+    same(spark.sql((ROOT / f"tests/data/tpch/q{number:02d}.sql").read_text()).collect(), expected)
+    same(QUERIES[number - 1](spark.table).collect(), expected)
+
+
+def test_a_cut_stream_is_reattached(spark):
+    stub = Cutting(spark.client._stub, after=2)
+    spark.client._stub = stub
+    try:
+        assert spark.range(100_000).toArrow().column("id").to_pylist() == list(range(100_000))
+    finally:
+        spark.client._stub = stub.stub
+    assert stub.cuts >= 1 and stub.reattached >= 1
+
+
+# ---- the process is the owner's
+
+def sockets(pid):
+    """(inode, address, state) of the process's sockets that are TCP; (inode, path, state) of those that are Unix."""
+    inodes = {int(match.group(1)) for name in pathlib.Path(f"/proc/{pid}/fd").iterdir()
+              if (match := re.match(r"socket:\[(\d+)\]", os.readlink(name)))}
+    tcp, unix = [], []
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if int(fields[9]) in inodes:
+                tcp.append((table, int(fields[1].rsplit(":", 1)[1], 16), fields[3]))
+    for line in pathlib.Path(f"/proc/{pid}/net/unix").read_text().splitlines()[1:]:
+        fields = line.split()
+        if int(fields[6]) in inodes:
+            unix.append((fields[7] if len(fields) > 7 else "", int(fields[3], 16)))
+    return tcp, unix
+
+
+def test_there_is_no_socket_but_the_owners(host, spark):
+    assert spark.range(10).count() == 10
+    tcp, unix = sockets(host.process.pid)
+    port = int(host.address.rsplit(":", 1)[1])
+    assert [entry[:2] for entry in tcp if entry[2] == "0A"] in ([("tcp", port)], [("tcp6", port)])  # 0A: listening
+    assert len(tcp) > 1  # our own connection is seen
+    assert {entry[1] for entry in tcp} == {port} and {entry[0] for entry in tcp} <= {"tcp", "tcp6"}
+    assert all(path == "" and not flags & 0x10000 for path, flags in unix)  # pairs inside of the process at most; none listens
+
+
+def test_our_libraries_ask_for_no_socket(program):
+    """Calls of socket functions are told to a shim with where they come from; also the engine's."""
+    shim = CACHE / "libsocket_guard.so"
+    subprocess.run(["cc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", ROOT / "hosts/testing/socket_guard.c",
+                    "-o", shim, "-ldl"], check=True)
+    log = CACHE / f"socket_guard-{os.getpid()}"
+    log.write_text("")
+    host = Host(*program, LD_PRELOAD=str(shim), SOCKET_GUARD_LOG=str(log))
+    try:
+        session = host.session()
+        assert session.sql("select sum(id) from range(10)").collect() == [(45,)]
+        session.stop()
+    finally:
+        assert host.stop() == 0
+    callers = log.read_text().splitlines()
+    log.unlink()
+    if program[0] != "go":  # whose runtime calls the kernel itself
+        assert any(line.startswith("listen ") for line in callers)
+    assert not [line for line in callers if "libtrunnion" in line]
+
+
+def needs_owner(name):
+    if not HOSTS[name].has_owner:
+        pytest.skip(f"the example of hosts/{name} has no service of its own")
+
+
+def test_the_owners_service_is_on_the_same_port(host, spark, channel):
+    needs_owner(host.name)
+    assert spark.range(3).count() == 3
+    hello = channel.unary_unary("/example.Owner/Hello")
+    for _ in range(20):
+        assert hello(b"some bytes") == b"some bytes"
+    assert spark.range(3).count() == 3
+
+
+def test_the_owners_interceptor_sees_our_calls(host, channel):
+    if not HOSTS[host.name].has_interceptor:
+        pytest.skip(f"the example of hosts/{host.name} has no interceptor")
+    call = channel.unary_stream(SERVICE + "Config")(config_request().SerializeToString())
+    assert len(list(call)) == 1
+    assert dict([*call.initial_metadata(), *call.trailing_metadata()])["seen-by"] == "the-owners-interceptor"
+
+
 # ---- Spark Connect with a bare gRPC client
 
 def config_request(session="00112233-4455-6677-8899-aabbccddeeff"):
@@ -312,13 +470,19 @@ def test_a_host_ends_while_calls_run(program, spark):
 
 # ---- the contract of a host: hosts/testing/echo.c checks every delivery
 
-@pytest.fixture(scope="module")
-def echo(program):
+def echo_host(program, *options):
     library = CACHE / "libtrunnion_echo.so"
     subprocess.run(["cc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", ROOT / "include",
                     ROOT / "hosts/testing/echo.c", "-o", library, f"-L{LIBRARIES}", "-ltrunnion"], check=True)
     name, folder = program
-    host = Host(name, folder, "echoserver", [library] if name == "tonic" else [])
+    if HOSTS[name].takes_library:
+        return Host(name, folder, arguments=[library], options=options)
+    return Host(name, folder, "echoserver", [library] if name == "tonic" else [])
+
+
+@pytest.fixture(scope="module")
+def echo(program):
+    host = echo_host(program)
     with grpc.insecure_channel(host.address) as host.channel:
         yield host
         counts = counts_of(host)
@@ -348,6 +512,7 @@ def test_metadata_peer_identity_and_deadline_reach_the_frontend(echo):
     initial = dict(call.initial_metadata())
     assert initial["peer"].startswith("ipv4:127.0.0.1:") or initial["peer"].startswith("ipv6:[")
     assert initial["identity"] == "somebody"
+    assert initial["groups"] == ("staff,night shift" if HOSTS[echo.name].has_owner else "")
     assert 40_000 < int(initial["left-ms"]) <= 50_000
     assert initial["back-text"] == "last" and initial["back-bytes-bin"] == raw
     trailing = [tuple(entry) for entry in call.trailing_metadata()]
@@ -356,7 +521,7 @@ def test_metadata_peer_identity_and_deadline_reach_the_frontend(echo):
     call = talk(iter([]))
     assert list(call) == []
     initial = dict(call.initial_metadata())
-    assert (initial["identity"], initial["left-ms"]) == ("none", "none")
+    assert (initial["identity"], initial["left-ms"], initial["groups"]) == ("none", "none", "")
     assert settled(echo)
 
 
@@ -432,3 +597,50 @@ def test_calls_that_are_cancelled_at_any_moment_are_freed(echo):
         with contextlib.suppress(grpc.RpcError):  # some end before
             list(call)
     assert settled(echo)
+
+
+def certificates(folder):
+    """A CA, and certificates of a server and of a client that is called "analyst"; PEM files by name."""
+    import datetime, ipaddress
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    now = datetime.datetime.now(datetime.timezone.utc)
+    keys = {}
+
+    def make(name, issuer):
+        keys[name] = ec.generate_private_key(ec.SECP256R1())
+        entry = lambda n: x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)])
+        builder = (x509.CertificateBuilder().subject_name(entry(name)).issuer_name(entry(issuer)).public_key(keys[name].public_key())
+                   .serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(hours=1))
+                   .not_valid_after(now + datetime.timedelta(hours=1))
+                   .add_extension(x509.BasicConstraints(ca=name == issuer, path_length=None), critical=True))
+        if name == "server":
+            names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        (folder / f"{name}.pem").write_bytes(builder.sign(keys[issuer], hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        (folder / f"{name}.key").write_bytes(keys[name].private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+
+    for name in ("ca", "server", "analyst"):
+        make(name, "ca")
+    return lambda name: (folder / name).read_bytes()
+
+
+def test_the_owners_tls_is_in_charge_and_names_the_client(program, tmp_path):
+    needs_owner(program[0])
+    read = certificates(tmp_path)
+    host = echo_host(program, "--tls", tmp_path / "server.pem", tmp_path / "server.key", tmp_path / "ca.pem")
+    try:
+        known = grpc.ssl_channel_credentials(read("ca.pem"), read("analyst.key"), read("analyst.pem"))
+        with grpc.secure_channel(host.address, known) as channel:
+            call = channel.stream_stream("/trunnion.Echo/Talk")(iter([b"one"]))
+            assert list(call) == [b"one"]
+            assert dict(call.initial_metadata())["identity"] == "analyst"
+        for channel in (grpc.secure_channel(host.address, grpc.ssl_channel_credentials(read("ca.pem"))),
+                        grpc.insecure_channel(host.address)):
+            with channel:
+                error = refused(channel.unary_stream("/trunnion.Echo/Counts")(b"", timeout=20))
+                assert error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+    finally:
+        assert host.stop() == 0
