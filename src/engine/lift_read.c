@@ -16,7 +16,7 @@ static trn_status take(trn_lifting *l, size_t size, const uint8_t **out) {
 }
 
 trn_status trn__lift_u8(trn_lifting *l, uint8_t *out) {
-  const uint8_t *bytes;
+  const uint8_t *bytes = NULL;
   trn_status status = take(l, 1, &bytes);
   if (!status) *out = *bytes;
   return status;
@@ -31,7 +31,7 @@ trn_status trn__lift_flag(trn_lifting *l, bool *out) {
 }
 
 trn_status trn__lift_u64(trn_lifting *l, uint64_t *out) {
-  const uint8_t *bytes;
+  const uint8_t *bytes = NULL;
   trn_status status = take(l, 8, &bytes);
   *out = 0;
   for (unsigned i = 0; !status && i < 8; i++) *out |= (uint64_t)bytes[i] << (8 * i);
@@ -39,7 +39,7 @@ trn_status trn__lift_u64(trn_lifting *l, uint64_t *out) {
 }
 
 trn_status trn__lift_u32(trn_lifting *l, uint32_t *out) {
-  const uint8_t *bytes;
+  const uint8_t *bytes = NULL;
   trn_status status = take(l, 4, &bytes);
   *out = 0;
   for (unsigned i = 0; !status && i < 4; i++) *out |= (uint32_t)bytes[i] << (8 * i);
@@ -47,14 +47,14 @@ trn_status trn__lift_u32(trn_lifting *l, uint32_t *out) {
 }
 
 trn_status trn__lift_i64(trn_lifting *l, int64_t *out) {
-  uint64_t bits;
+  uint64_t bits = 0;
   trn_status status = trn__lift_u64(l, &bits);
   memcpy(out, &bits, sizeof bits);
   return status;
 }
 
 trn_status trn__lift_f64(trn_lifting *l, double *out) {
-  uint64_t bits;
+  uint64_t bits = 0;
   trn_status status = trn__lift_u64(l, &bits);
   memcpy(out, &bits, sizeof bits);
   return status;

@@ -103,7 +103,7 @@ static trn_status random_uuid(fn_call *call) {
   int64_t at = -1;
   for (int64_t row = 0; row < call->rows; row++) {
     char text[40];
-    uint64_t half[2];
+    uint64_t half[2] = {0};
     int64_t wanted = fn__get_i64(&call->columns[1], row);
     if (at < 0 || wanted < at) twister_seed(&t, fn__get_i64(&call->columns[0], 0)), at = 0;
     for (; at <= wanted; at++)

@@ -602,8 +602,8 @@ static trn_status update_select(parser *p, const char *table, const assignment *
 }
 
 static trn_status update(parser *p) {
-  assignment *items;
-  size_t count, start = p->at;
+  assignment *items = NULL;
+  size_t count = 0, start = p->at;
   trn_strbuf sql = {0};
   p->out->command.kind = TRN_COMMAND_UPDATE;
   trn_status status = name(p);
