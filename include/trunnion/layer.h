@@ -114,6 +114,7 @@ typedef struct trn_catalog_access {
   const char *catalog, *database, *table; /**< table NULL: the database itself */
   bool is_view;                           /**< where it is known */
   const char *location;                   /**< a path that a definition names; NULL: none */
+  bool is_renamed;                        /**< ALTER of the name that goes: the data will be there under another one */
 } trn_catalog_access;
 typedef struct trn_catalog_hooks {
   size_t struct_size;

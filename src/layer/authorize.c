@@ -294,6 +294,14 @@ static trn_status check_functions(const inquiry *q) {
   for (size_t i = 0; i < count && status == TRN_OK; i++)
     status =
         decide(q, TRN_ACCESS_FUNCTION, TRN_ACTION_USE, AUTHORIZE_BIT(TRN_ACTION_USE), NULL, names[i]);
+  /* What does the work has another name than the protocol's, which has several for it: it may not be denied, either. */
+  if (status == TRN_OK && trn__plan_own_functions(q->plan, &names, &count)) status = trn__no_memory(q->error);
+  for (size_t i = 0; i < count && status == TRN_OK; i++) {
+    const char *name = trn__function_plain(names[i]);
+    authorize_answer answer =
+        authorize__decide(q->rules, q->session, TRN_ACCESS_FUNCTION, AUTHORIZE_BIT(TRN_ACTION_USE), NULL, name);
+    if (!answer.allowed && answer.rule) status = refuse(q, TRN_ACCESS_FUNCTION, TRN_ACTION_USE, name, answer.rule);
+  }
   return status;
 }
 
@@ -454,6 +462,36 @@ typedef struct catalog_guard {
   trn_backend *backend; /* a reference: keeps both */
 } catalog_guard;
 
+/* Rules are about names: under another one the data would be without those that hide something of it. */
+static trn_status check_rename(const inquiry *q, const authorize_name *name, const char *table) {
+  const trn_scan_info info = {.kind = TRN_SCAN_TABLE, .catalog = name->catalog, .database = name->database, .table = table};
+  for (size_t r = 0; r < q->rules->count; r++) {
+    const authorize_rule *rule = &q->rules->items[r];
+    bool changes = rule->filter || rule->mask_count || rule->has_columns || rule->hide.count;
+    if (changes && authorize__is_about(rule, q->session, &info))
+      return refuse(q, TRN_ACCESS_TABLE, TRN_ACTION_DROP, table, rule);
+  }
+  return TRN_OK;
+}
+
+/* It may be a table or a view: a right to either. */
+static trn_access_kind either_kind(const inquiry *q, unsigned bits, const authorize_name *name) {
+  bool is_view = !authorize__decide(q->rules, q->session, TRN_ACCESS_TABLE, bits, name, NULL).allowed &&
+                 authorize__decide(q->rules, q->session, TRN_ACCESS_VIEW, bits, name, NULL).rule;
+  return is_view ? TRN_ACCESS_VIEW : TRN_ACCESS_TABLE;
+}
+
+/* A renamed table goes away where it was, and is read where it comes to. */
+static trn_status allow_rename(const inquiry *q, const authorize_name *name) {
+  static const trn_access_action actions[] = {TRN_ACTION_CREATE, TRN_ACTION_DROP, TRN_ACTION_READ};
+  trn_status status = check_rename(q, name, name->table);
+  for (size_t i = 0; i < sizeof actions / sizeof *actions && status == TRN_OK; i++) {
+    unsigned bits = AUTHORIZE_BIT(actions[i]);
+    status = decide(q, either_kind(q, bits, name), actions[i], bits, name, NULL);
+  }
+  return status;
+}
+
 static trn_status allow_in_catalog(void *user, trn_session *session, const trn_catalog_access *access,
                                    trn_error **error) {
   catalog_guard *guard = user;
@@ -481,11 +519,8 @@ static trn_status allow_in_catalog(void *user, trn_session *session, const trn_c
     inquiry_end(&q);
     return status;
   }
-  bool is_unclear = access->action == TRN_CATALOG_DROP && access->table; /* a table or a view: a right to either */
-  if (is_unclear && !authorize__decide(q.rules, session, kind, bits, &name, NULL).allowed &&
-      authorize__decide(q.rules, session, TRN_ACCESS_VIEW, bits, &name, NULL).rule)
-    kind = TRN_ACCESS_VIEW;
-  status = decide(&q, kind, action, bits, &name, NULL);
+  if (access->action == TRN_CATALOG_DROP && access->table) kind = either_kind(&q, bits, &name);
+  status = access->is_renamed ? allow_rename(&q, &name) : decide(&q, kind, action, bits, &name, NULL);
   if (status == TRN_OK && access->location) status = decide_path(&q, TRN_ACTION_CREATE, access->location);
   inquiry_end(&q);
   return status;

@@ -158,6 +158,7 @@ static trn_status rename_table(void *self, trn_session *session, const char *dat
   wrapped *w = self;
   trn_catalog_access from = access_to(w, TRN_CATALOG_ALTER, database, name);
   trn_catalog_access to = access_to(w, TRN_CATALOG_ALTER, to_database, to_name);
+  from.is_renamed = true;
   trn_status status = ask(w, session, &from, error);
   if (status == TRN_OK) status = ask(w, session, &to, error);
   if (status) return status;

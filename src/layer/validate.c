@@ -268,10 +268,14 @@ static trn_status check_plan(validate_layer *layer, const trn_layer_session *s, 
   const char *const *names = NULL;
   size_t count = 0;
   trn_status status = check_size(v, s, plan, error);
-  if (status == TRN_OK && v->caps.functions.count && trn_plan_functions(plan, &names, &count))
-    status = trn__no_memory(error);
-  for (size_t i = 0; i < count && status == TRN_OK; i++)
-    if (trn__texts_match(&v->caps.functions, names[i], true)) status = forbidden(s, "function", names[i], error);
+  for (int own = 0; own < 2 && status == TRN_OK && v->caps.functions.count; own++) { /* in both words */
+    if (own ? trn__plan_own_functions(plan, &names, &count) : trn_plan_functions(plan, &names, &count))
+      status = trn__no_memory(error);
+    for (size_t i = 0; i < count && status == TRN_OK; i++)
+      if (trn__texts_match(&v->caps.functions, names[i], true) ||
+          trn__texts_match(&v->caps.functions, trn__function_plain(names[i]), true))
+        status = forbidden(s, "function", names[i], error);
+  }
   if (status == TRN_OK) status = ask(v, s, plan, kind, error);
   validate_unref(v);
   return status;

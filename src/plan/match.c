@@ -163,7 +163,10 @@ static const found *find_functions(trn_plan *plan) {
 trn_status trn_plan_functions(const trn_plan *plan, const char *const **names, size_t *count) {
   *names = plan->functions;
   *count = plan->function_count;
-  if (plan->function_count) return TRN_OK;
+  return plan->function_count ? TRN_OK : trn__plan_own_functions(plan, names, count);
+}
+
+trn_status trn__plan_own_functions(const trn_plan *plan, const char *const **names, size_t *count) {
   const found *made = find_functions((trn_plan *)plan);
   if (!made) return TRN_RESOURCE_EXHAUSTED;
   *names = made->names;

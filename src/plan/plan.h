@@ -188,6 +188,12 @@ trn_status trn__plan_create(trn_arena *arena, const trn_rel *root, const trn_fie
 
 /* Before the plan is shared. `names` of the plan's arena, in any order, may repeat: they are sorted in place. */
 void trn__plan_set_functions(trn_plan *plan, const char **names, size_t count);
+/* Names as the plan has them, whatever its protocol calls them; as trn_plan_functions. */
+trn_status trn__plan_own_functions(const trn_plan *plan, const char *const **names, size_t *count);
+/* Without the mark of our own functions: "trn.upper" is "upper". */
+static inline const char *trn__function_plain(const char *name) {
+  return strncmp(name, "trn.", 4) == 0 ? name + 4 : name;
+}
 /* The plan of a view: its scans say that they are reached through it. Gives `*out`. */
 trn_status trn__plan_through_view(trn_plan *plan, const trn_scan_view *view, trn_plan **out, trn_error **error);
 /* Makes the arena hold a reference to a label; NULL is accepted. */

@@ -400,6 +400,7 @@ static trn_status plan_view(view_creation *v) {
   translator.view_name = spark__table_text(v->rpc->arena, &v->name, true);
   translator.sql_size = v->rpc->sql ? strlen(v->rpc->sql) : 0;
   status = spark__translate_relation(&translator, v->message->query, &v->plan, v->error);
+  if (!status) status = trn_backend_check(v->rpc->session->session, v->plan, v->error); /* a view may give rights */
   if (status) return status;
   const char *used = spark__used_view(&translator, 0);
   if (used) temporary = trn__arena_printf(v->rpc->arena, "`%s`", used);
