@@ -12,6 +12,7 @@
 #define TRN_PLAN_PRINT_BYTES_MAX (16u << 20) /* of a plan's text; what is longer is cut */
 #define TRN_SQL_BYTES_MAX (64u << 20)      /* length of a SQL text */
 #define TRN_SQL_DEPTH_MAX 4096             /* nesting inside a SQL text */
+#define TRN_SQL_PRINT_DEPTH_MAX 1000u      /* of a plan that becomes SQL text; SQLite's own limit is the same */
 #define TRN_NEAREST_BY_RESULTS_MAX 100000  /* rows of a NEAREST BY join per row; Spark: the same */
 #define TRN_SQL_LAMBDA_VARIABLES_MAX 256   /* variables of lambdas inside each other */
 #define TRN_STACK_BYTES (32u << 20)        /* stack of threads on which plans are decoded, translated, lowered */
@@ -78,6 +79,8 @@
 #define TRN_POLICY_NAME_MAX 4096u             /* longest name or path that a rule is compared with */
 #define TRN_POLICY_FILES_MAX 100000u          /* files looked at to compare a directory with rules, or for its version */
 #define TRN_POLICY_FOLDERS_DEPTH_MAX 64u      /* nesting of directories, likewise */
+#define TRN_VARIABLES_MAX 10000u              /* session variables of one session */
+#define TRN_EXECUTE_IMMEDIATE_DEPTH_MAX 16u   /* EXECUTE IMMEDIATE of EXECUTE IMMEDIATE of ... */
 #define TRN_KNOWN_PARTITIONS_MAX 1000u       /* of an external table; with more, all directories below it are read */
 
 #endif

@@ -278,6 +278,8 @@ static trn_status run_statement(spark_rpc *rpc, spark_execution *execution, cons
   const char *sql = rpc->sql; /* positions in a view's query are positions in this text */
   if (statement->command) status = run_on_tables(rpc, execution, statement->command, &done, &running, error);
   if (running) return status;
+  if (!status && !done && statement->command)
+    status = spark__variable_statement(rpc, statement->command, &done, error);
   if (status || done) {
     rpc->sql = sql;
   } else if (statement->command &&
@@ -296,22 +298,75 @@ static trn_status run_statement(spark_rpc *rpc, spark_execution *execution, cons
   return status ? status : answer_table(execution, &table, error);
 }
 
+/* Texts among the parameters: IDENTIFIER(:name) is made of them while the statement is parsed. */
+static trn_status text_parameters(spark_rpc *rpc, const Spark__Connect__SQL *sql, spark_sql_options *options,
+                                  trn_error **error) {
+  size_t all = sql->n_named_arguments + sql->n_pos_arguments;
+  trn_kv *list = TRN_NEW_N(rpc->arena, trn_kv, all);
+  if (!list) return trn__no_memory(error);
+  options->text_parameters = list;
+  for (size_t i = 0; i < all; i++) {
+    bool named = i < sql->n_named_arguments;
+    const Spark__Connect__Expression *value =
+        named ? sql->named_arguments[i]->value : sql->pos_arguments[i - sql->n_named_arguments];
+    if (!value || value->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL ||
+        value->literal->literal_type_case != SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_STRING)
+      continue;
+    const char *key =
+        named ? sql->named_arguments[i]->key : trn__arena_printf(rpc->arena, "%zu", i - sql->n_named_arguments);
+    if (!key) return trn__no_memory(error);
+    list[options->text_parameter_count++] = (trn_kv){key, value->literal->string};
+  }
+  return TRN_OK;
+}
+
+static trn_status run_text(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Relation *input,
+                           const Spark__Connect__TrnExecuteImmediate *into, trn_error **error);
+
+/* EXECUTE IMMEDIATE: the text in place of the statement. */
+static trn_status run_immediate(spark_rpc *rpc, spark_execution *execution,
+                                const Spark__Connect__TrnExecuteImmediate *message, trn_error **error) {
+  Spark__Connect__Relation *input = NULL;
+  trn_status status = spark__execute_immediate(rpc, message, &input, error);
+  if (status) return status;
+  if (++rpc->immediate_depth > TRN_EXECUTE_IMMEDIATE_DEPTH_MAX)
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
+                         "EXECUTE IMMEDIATE is nested deeper than TRN_EXECUTE_IMMEDIATE_DEPTH_MAX (%u).",
+                         TRN_EXECUTE_IMMEDIATE_DEPTH_MAX);
+  return run_text(rpc, execution, input, message->n_into ? message : NULL, error);
+}
+
 static trn_status run_sql(spark_rpc *rpc, spark_execution *execution, Spark__Connect__SqlCommand *command,
                           trn_error **error) {
   Spark__Connect__Relation *input = input_of(rpc, command);
-  if (!input) return trn__no_memory(error);
+  return input ? run_text(rpc, execution, input, NULL, error) : trn__no_memory(error);
+}
+
+static trn_status run_text(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Relation *input,
+                           const Spark__Connect__TrnExecuteImmediate *into, trn_error **error) {
   const Spark__Connect__SQL *sql = spark__sql_of(input);
   if (!sql)
     return spark__raise(error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.ASSERTION_FAILURE", "message",
                         "a SQL command without a SQL text", NULL, NULL, NULL, NULL);
   spark_sql_statement statement;
-  const spark_sql_options options = sql_options(rpc->session);
+  const char *outer = rpc->sql;
+  spark_sql_options options = sql_options(rpc->session);
+  trn_status status = text_parameters(rpc, sql, &options, error);
+  if (status) return status;
   rpc->phase = SPARK_PHASE_PARSE;
   rpc->sql = sql->query;
-  trn_status status =
-      spark__sql_parse_statement(rpc->arena, sql->query, strlen(sql->query), &options, &statement, error);
+  rpc->parameters = sql;
+  status = spark__sql_parse_statement(rpc->arena, sql->query, strlen(sql->query), &options, &statement, error);
   if (status) return status;
   rpc->phase = SPARK_PHASE_ANALYSIS;
+  if (into) {
+    const spark_table table = {.arena = rpc->arena};
+    status = spark__execute_into(rpc, into, input, statement.kind == SPARK_SQL_QUERY, outer, error);
+    return status ? status : answer_table(execution, &table, error);
+  }
+  if (statement.command &&
+      statement.command->command_type_case == SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_EXECUTE_IMMEDIATE)
+    return run_immediate(rpc, execution, statement.command->trn_execute_immediate, error);
   if (statement.kind != SPARK_SQL_QUERY) return run_statement(rpc, execution, &statement, error);
   trn_plan *plan = NULL; /* analysed at once: spark.sql fails, not the first action */
   status = spark__plan_relation(rpc, input, &plan, error);

@@ -112,10 +112,24 @@ static trn_status plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
   translator->cancel_user = rpc;
   translator->observes = observes;
   translator->registry = rpc->service->registry;
+  if (!status) spark__translator_parameters(translator, rpc->parameters);
   if (!status) status = spark__translate_relation(translator, relation, out, error);
   if (status) rpc->phase = phase_of_failure(sql);
   if (status) translator->state = NULL; /* gone with the arena */
   return status;
+}
+
+trn_status spark__begin_translation(spark_rpc *rpc, spark_translator *t, trn_error **error) {
+  trn_status status = spark__translator_init(t, rpc->session->session, rpc->session->catalog, error);
+  if (status) return status;
+  rpc->phase = SPARK_PHASE_ANALYSIS;
+  t->sql = rpc->sql;
+  t->sql_size = rpc->sql ? strlen(rpc->sql) : 0;
+  t->is_cancelled = is_unwanted;
+  t->cancel_user = rpc;
+  t->registry = rpc->service->registry;
+  spark__translator_parameters(t, rpc->parameters);
+  return TRN_OK;
 }
 
 trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,

@@ -124,6 +124,8 @@ struct spark_rpc {
   spark_session *session;               /* found by the handler: errors are kept there; one reference */
   spark_phase phase;                    /* where the handler is, for its errors */
   const char *sql;                      /* the text that positions mean; in `arena` */
+  const Spark__Connect__SQL *parameters; /* what :name and ? of a statement mean; in `arena`, or NULL */
+  unsigned immediate_depth;             /* EXECUTE IMMEDIATE inside of each other */
   _Atomic(spark_execution *) execution; /* set once by attach; one reference */
   atomic_bool gone;                     /* cancelled or done */
   atomic_uint writable;                 /* counts on_writable */
@@ -469,6 +471,21 @@ trn_status spark__command_run(spark_rpc *rpc, spark_execution *execution, Spark_
 /* Relation -> plan with the session's settings and views. Sets rpc->phase and rpc->sql for errors. */
 trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
                                 trn_error **error);
+/* A translator for expressions and queries of a statement; the caller gives its arena back. */
+trn_status spark__begin_translation(spark_rpc *rpc, spark_translator *t, trn_error **error);
+
+/* ---- variables.c ---- */
+/* DECLARE, SET, DROP of session variables. *done false: another statement. */
+trn_status spark__variable_statement(spark_rpc *rpc, const Spark__Connect__Command *command, bool *done,
+                                     trn_error **error);
+/* The statement's text with its arguments, as spark.sql takes them. Gives `*out` in rpc->arena. */
+trn_status spark__execute_immediate(spark_rpc *rpc, const Spark__Connect__TrnExecuteImmediate *message,
+                                    Spark__Connect__Relation **out, trn_error **error);
+/* ... INTO variables. `text`: of the statement. */
+trn_status spark__execute_into(spark_rpc *rpc, const Spark__Connect__TrnExecuteImmediate *message,
+                               const Spark__Connect__Relation *query, bool is_query, const char *text,
+                               trn_error **error);
+
 /* What a command of somebody's own answers with; NULL: nothing. */
 trn_status spark__plan_command(spark_rpc *rpc, const Google__Protobuf__Any *message, trn_plan **out,
                                trn_error **error);

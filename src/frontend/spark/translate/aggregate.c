@@ -44,6 +44,46 @@ bool spark__aggregation_has_key(const spark_aggregation *aggregation, const trn_
   return false;
 }
 
+/* ---- the calls so far, by fingerprint: thousands of them are linear ---- */
+static void index_call(spark_aggregation *aggregation, uint32_t index) {
+  uint32_t mask = aggregation->call_capacity * 2 - 1;
+  uint32_t slot = (uint32_t)aggregation->call_hashes[index] & mask;
+  while (aggregation->call_slots[slot]) slot = (slot + 1) & mask;
+  aggregation->call_slots[slot] = index + 1;
+}
+
+static uint32_t find_call(const spark_aggregation *aggregation, const trn_expr *expr, uint64_t hash) {
+  if (aggregation->call_capacity == 0) return UINT32_MAX;
+  uint32_t mask = aggregation->call_capacity * 2 - 1;
+  for (uint32_t slot = (uint32_t)hash & mask; aggregation->call_slots[slot]; slot = (slot + 1) & mask) {
+    uint32_t index = aggregation->call_slots[slot] - 1;
+    if (aggregation->call_hashes[index] == hash && spark__expr_same(aggregation->calls[index], expr)) return index;
+  }
+  return UINT32_MAX;
+}
+
+static bool grow_calls(spark_translator *t, spark_aggregation *aggregation) {
+  uint32_t capacity = aggregation->call_capacity ? aggregation->call_capacity * 2 : 8, count = aggregation->call_count;
+  const trn_expr **calls = TRN_NEW_N(t->arena, const trn_expr *, capacity);
+  const trn_expr **columns = TRN_NEW_N(t->arena, const trn_expr *, capacity);
+  uint64_t *hashes = TRN_NEW_N(t->arena, uint64_t, capacity);
+  uint32_t *slots = TRN_NEW_N(t->arena, uint32_t, (size_t)capacity * 2);
+  if (!calls || !columns || !hashes || !slots) return false;
+  memset(slots, 0, (size_t)capacity * 2 * sizeof *slots);
+  if (count) {
+    memcpy(calls, aggregation->calls, count * sizeof *calls);
+    memcpy(columns, aggregation->call_columns, count * sizeof *columns);
+    memcpy(hashes, aggregation->call_hashes, count * sizeof *hashes);
+  }
+  aggregation->calls = calls;
+  aggregation->call_columns = columns;
+  aggregation->call_hashes = hashes;
+  aggregation->call_slots = slots;
+  aggregation->call_capacity = capacity;
+  for (uint32_t i = 0; i < count; i++) index_call(aggregation, i);
+  return true;
+}
+
 static trn_status lift_call(spark_translator *t, spark_aggregation *aggregation, const trn_expr *expr,
                             const trn_expr **out, trn_error **error) {
   for (uint32_t i = 0; i < expr->arg_count; i++)
@@ -52,28 +92,20 @@ static trn_status lift_call(spark_translator *t, spark_aggregation *aggregation,
   for (uint32_t i = 0; i < expr->arg_count; i++)
     if (spark__expr_contains(expr->args[i], TRN_EXPR_AGGREGATE))
       return spark__error(t, error, TRN_INVALID_ARGUMENT, "NESTED_AGGREGATE_FUNCTION", expr->position, NULL);
-  for (uint32_t i = 0; i < aggregation->call_count; i++)
-    if (spark__expr_same(aggregation->calls[i], expr)) {
-      *out = aggregation->call_columns[i];
-      return TRN_OK;
-    }
-  if (aggregation->call_count == aggregation->call_capacity) {
-    uint32_t capacity = aggregation->call_capacity ? aggregation->call_capacity * 2 : 8;
-    const trn_expr **calls = TRN_NEW_N(t->arena, const trn_expr *, capacity);
-    const trn_expr **columns = TRN_NEW_N(t->arena, const trn_expr *, capacity);
-    if (!calls || !columns) return trn__no_memory(error);
-    if (aggregation->call_count) {
-      memcpy(calls, aggregation->calls, aggregation->call_count * sizeof *calls);
-      memcpy(columns, aggregation->call_columns, aggregation->call_count * sizeof *columns);
-    }
-    aggregation->calls = calls;
-    aggregation->call_columns = columns;
-    aggregation->call_capacity = capacity;
+  uint64_t hash = spark__expr_fingerprint(expr);
+  uint32_t known = find_call(aggregation, expr, hash);
+  if (known != UINT32_MAX) {
+    *out = aggregation->call_columns[known];
+    return TRN_OK;
   }
+  if (aggregation->call_count == aggregation->call_capacity && !grow_calls(t, aggregation))
+    return trn__no_memory(error);
   trn_expr *column = spark__column_expr(t, expr->type, expr->nullable);
   if (!column) return trn__no_memory(error);
   aggregation->calls[aggregation->call_count] = expr;
-  aggregation->call_columns[aggregation->call_count++] = column;
+  aggregation->call_hashes[aggregation->call_count] = hash;
+  aggregation->call_columns[aggregation->call_count] = column;
+  index_call(aggregation, aggregation->call_count++);
   *out = column;
   return TRN_OK;
 }

@@ -1,5 +1,5 @@
 /* What a session keeps between plans: temporary views, and sources that were opened for them. */
-#include "frontend/spark/translate/scope.h"
+#include "frontend/spark/translate/variable.h"
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -30,15 +30,22 @@ struct spark_catalog {
   trn_vec views;   /* view; guarded by mu */
   trn_vec sources; /* cached_source; guarded by mu */
   uint64_t clock;
+  spark_variables *variables; /* thread safe by itself */
 };
 
 spark_catalog *spark__catalog_create(void) {
   spark_catalog *catalog = calloc(1, sizeof *catalog);
-  if (catalog && pthread_mutex_init(&catalog->mu, NULL) != 0) {
+  if (catalog) catalog->variables = spark__variables_create();
+  if (catalog && (!catalog->variables || pthread_mutex_init(&catalog->mu, NULL) != 0)) {
+    spark__variables_destroy(catalog->variables);
     free(catalog);
     catalog = NULL;
   }
   return catalog;
+}
+
+spark_variables *spark__catalog_variables(spark_catalog *catalog) {
+  return catalog->variables;
 }
 
 static void free_view(view *item) {
@@ -64,6 +71,7 @@ void spark__catalog_destroy(spark_catalog *catalog) {
   trn__vec_finish(&catalog->views);
   trn__vec_finish(&catalog->sources);
   trn__map_destroy(catalog->inferred, free);
+  spark__variables_destroy(catalog->variables);
   pthread_mutex_destroy(&catalog->mu);
   free(catalog);
 }

@@ -138,6 +138,44 @@ bool spark__expr_same(const trn_expr *a, const trn_expr *b) {
   return same_at(a, b, (trn_position){-1, -1}, (trn_position){-1, -1}, &budget);
 }
 
+/* Deep enough to tell calls apart, and small where parts are shared. */
+enum { FINGERPRINT_DEPTH = 5 };
+
+static uint64_t mix(uint64_t hash) {
+  return trn__hash(&hash, sizeof hash, 0);
+}
+
+static uint64_t fingerprint_at(const trn_expr *expr, unsigned depth) {
+  uint64_t hash = mix(((uint64_t)expr->kind << 40) ^ ((uint64_t)expr->type->id << 32) ^ expr->arg_count);
+  const char *name = expr->kind == TRN_EXPR_CALL ? expr->u.call.name : NULL;
+  if (expr->kind == TRN_EXPR_AGGREGATE) name = expr->u.aggregate.name;
+  if (name) hash = trn__hash(name, strlen(name), hash);
+  if (expr->kind == TRN_EXPR_COLUMN || expr->kind == TRN_EXPR_OUTER) hash = mix(hash ^ expr->u.column);
+  if (expr->kind == TRN_EXPR_LITERAL && !expr->u.literal.is_null) {
+    const trn_literal *literal = &expr->u.literal;
+    if (expr->type->id == TRN_TYPE_INT32 || expr->type->id == TRN_TYPE_INT64)
+      hash = mix(hash ^ (uint64_t)literal->value.integer);
+    else if (expr->type->id == TRN_TYPE_STRING && literal->value.bytes.size)
+      hash = trn__hash(literal->value.bytes.data, literal->value.bytes.size, hash);
+  }
+  if (depth == 0) return hash;
+  bool kernel =
+      (expr->kind == TRN_EXPR_CALL && expr->u.call.home == TRN_HOME_LIBRARY) || expr->kind == TRN_EXPR_AGGREGATE;
+  bool swaps = commutes(expr);
+  for (uint32_t i = 0; i < expr->arg_count; i++) {
+    const trn_expr *arg = expr->args[i];
+    /* may be a position, which does not count */
+    if (kernel && arg->kind == TRN_EXPR_LITERAL && arg->type->id == TRN_TYPE_INT64) continue;
+    uint64_t part = fingerprint_at(arg, depth - 1);
+    hash = swaps && i < 2 ? hash + part : mix(hash ^ part);
+  }
+  return hash;
+}
+
+uint64_t spark__expr_fingerprint(const trn_expr *expr) {
+  return fingerprint_at(expr, FINGERPRINT_DEPTH);
+}
+
 /* ---- searching ---- */
 typedef struct search {
   spark_expr_test test;

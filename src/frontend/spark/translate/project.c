@@ -266,8 +266,9 @@ static bool is_lateral(const spark_value *value) {
   return value->is_alias && value->alias_count == 0 && !value->is_generator && value->name;
 }
 
-/* A lateral alias that is an item of its own. */
+/* A lateral alias, or a variable, that is an item of its own. */
 static void name_lateral(const spark_context *context, spark_value *value) {
+  if (value->variable_name && !value->is_alias) value->name = value->variable_name;
   for (uint32_t i = 0; context->lateral_used && value->is_attribute && i < context->lateral_count; i++)
     if (context->laterals[i].column && value->expr->kind == TRN_EXPR_COLUMN &&
         context->laterals[i].column->u.column == value->expr->u.column)

@@ -35,6 +35,10 @@ no_memory:
   return trn__no_memory(error);
 }
 
+void spark__translator_parameters(spark_translator *t, const Spark__Connect__SQL *sql) {
+  spark__state(t)->parameters = sql;
+}
+
 /* Names go into the plan at its root only. */
 static trn_status root_fields(spark_translator *t, const spark_scope *scope, const trn_rel *root, const trn_field **out,
                               trn_error **error) {

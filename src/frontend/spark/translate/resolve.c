@@ -1,5 +1,5 @@
 /* What a name means: columns of scopes, nested fields, plan ids, lateral aliases, enclosing queries. */
-#include "frontend/spark/translate/scope.h"
+#include "frontend/spark/translate/variable.h"
 #include <stdio.h>
 #include <strings.h>
 
@@ -472,6 +472,8 @@ trn_status spark__resolve_attribute(spark_translator *t,
     status = try_function(&l);
     if (status != TRN_OK || l.found) return status;
   }
+  status = spark__resolve_variable(t, l.parts, l.count, position, out, &l.found, error);
+  if (status != TRN_OK || l.found) return status;
   const spark_scope *scope = here ? (here->first && !here->in_aggregate ? here->first : here->scope) : NULL;
   return spark__unresolved_column(t, scope, l.parts, l.count, position, error);
 }

@@ -264,6 +264,7 @@ trn_status spark__boolean(spark_translator *t, const spark_value *value, const c
 trn_status spark__expr_with_args(spark_translator *t, const trn_expr *expr, const trn_expr *const *args,
                                  const trn_expr **out, trn_error **error);
 bool spark__expr_same(const trn_expr *a, const trn_expr *b); /* by structure; positions do not count */
+uint64_t spark__expr_fingerprint(const trn_expr *expr);      /* equal for those that are the same */
 /* The first node, parents first, for which the test holds; not inside of subqueries' relations. */
 typedef bool (*spark_expr_test)(void *user, const trn_expr *expr);
 const trn_expr *spark__expr_find(const trn_expr *expr, spark_expr_test test, void *user);
@@ -463,6 +464,8 @@ typedef struct spark_aggregation {
   const trn_expr **calls; /* AGGREGATE */
   const trn_expr **call_columns;
   uint32_t call_count, call_capacity;
+  uint32_t *call_slots;  /* hash table over calls: index + 1, 0 is free; 2 * call_capacity, a power of two */
+  uint64_t *call_hashes; /* fingerprints */
   const uint64_t *sets;
   uint32_t set_count;
   const trn_expr *grouping_id;  /* column; with sets */

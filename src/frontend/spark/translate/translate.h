@@ -57,6 +57,7 @@ typedef struct spark_value {
   const char *const *aliases; /* several names, of a generator: explode(m) AS (k, v) */
   size_t alias_count;
   bool is_literal;      /* a literal as written, not what a cast of one was folded to: decimals take its digits */
+  const char *variable_name; /* of a session variable: its name in a select list */
   const char *lambda_name; /* of a lambda's parameter, or of a field inside of one: what a struct names it by */
   uint32_t lambda_count; /* of a lambda: its parameters; more than one are the fields "0", "1", .. of one struct, but
                             for accumulators and comparators */
@@ -139,6 +140,8 @@ void spark__type_simple(trn_strbuf *out, const trn_type *type); /* "decimal(10,2
  * backend decorrelates). The translator's arena is taken (also on failure). Runs on a worker with a big stack. */
 trn_status spark__translate_relation(spark_translator *t, const Spark__Connect__Relation *relation, trn_plan **out,
                                      trn_error **error);
+/* What :name and ? mean in what is translated; borrowed. */
+void spark__translator_parameters(spark_translator *t, const Spark__Connect__SQL *sql);
 /* extension.c: the plan whose rows a command of somebody's own answers with; NULL: it has none. Takes the arena as above. */
 trn_status spark__translate_command(spark_translator *t, const Google__Protobuf__Any *message, trn_plan **out,
                                     trn_error **error);
