@@ -12,6 +12,7 @@ use crate::features::futures::StreamExt;
 use crate::features::futures::future::{Either, FutureExt, select};
 use crate::features::tokio::sync::{mpsc, watch};
 use crate::features::tokio::task::AbortHandle;
+use crate::features::tokio::time::timeout;
 use crate::ipc::{Encoder, Message, no_message, schema_message};
 use crate::output::Output;
 use crate::runtime::{Runtime, Session};
@@ -22,11 +23,14 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Batches that a partition may be ahead of the reader.
 const AHEAD: usize = 2;
 /// Small batches are joined up to this many bytes.
 const JOIN_BYTES_MAX: usize = 16 << 20;
+/// How long a partition's small batches wait for more.
+const JOIN_WAIT: Duration = Duration::from_millis(5);
 
 /// Partitions that run at once. All, within reason: some operators (partitioned hash joins that share a filter) wait for
 /// each of their partitions to have started.
@@ -76,21 +80,87 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Joins what a partition gives in small pieces: a cross join gives a batch for each row of one side, whatever the other has.
+/// The first goes out as it comes, and none waits long: a slow plan's rows are read when they are there.
+struct Joiner {
+    output: Arc<Output>,
+    sender: mpsc::Sender<Fallible<RecordBatch>>,
+    batch_size: usize,
+    small: Vec<RecordBatch>,
+    rows: usize,
+    bytes: usize,
+    has_sent: bool,
+}
+
+impl Joiner {
+    /// False: nobody reads.
+    async fn send(&mut self, batch: RecordBatch) -> bool {
+        self.has_sent = true;
+        self.sender.send(Ok(batch)).await.is_ok()
+    }
+
+    async fn flush(&mut self) -> Fallible<bool> {
+        let small = std::mem::take(&mut self.small);
+        (self.rows, self.bytes) = (0, 0);
+        match small.as_slice() {
+            [] => Ok(true),
+            [one] => Ok(self.send(one.clone()).await),
+            all => {
+                let joined = concat_batches(&self.output.schema, all)?;
+                Ok(self.send(joined).await)
+            }
+        }
+    }
+
+    async fn push(&mut self, batch: RecordBatch) -> Fallible<bool> {
+        if batch.num_rows() == 0 {
+            return Ok(true);
+        }
+        if !self.has_sent || batch.num_rows() * 2 > self.batch_size {
+            return Ok(self.flush().await? && self.send(batch).await);
+        }
+        self.rows += batch.num_rows();
+        self.bytes = self.bytes.saturating_add(batch.get_array_memory_size());
+        self.small.push(batch);
+        match self.rows >= self.batch_size || self.bytes >= JOIN_BYTES_MAX {
+            true => self.flush().await,
+            false => Ok(true),
+        }
+    }
+}
+
 async fn run_partition(
     plan: Arc<dyn ExecutionPlan>,
     partition: usize,
     context: Arc<TaskContext>,
-    output: Arc<Output>,
-    sender: mpsc::Sender<Fallible<RecordBatch>>,
+    mut joiner: Joiner,
 ) -> Fallible<()> {
     let mut stream = plan.execute(partition, context)?;
-    while let Some(batch) = stream.next().await {
-        let batch = output.apply(batch?)?;
-        if batch.num_rows() > 0 && sender.send(Ok(batch)).await.is_err() {
-            break;
+    loop {
+        let next = match joiner.small.is_empty() {
+            true => stream.next().await,
+            false => match timeout(JOIN_WAIT, stream.next()).await {
+                Ok(next) => next,
+                Err(_) if joiner.flush().await? => continue,
+                Err(_) => return Ok(()),
+            },
+        };
+        // What came before an error is given before it.
+        let batch = match next {
+            Some(Ok(batch)) => joiner.output.apply(batch)?,
+            Some(Err(error)) => {
+                joiner.flush().await?;
+                return Err(error.into());
+            }
+            None => {
+                joiner.flush().await?;
+                return Ok(());
+            }
+        };
+        if !joiner.push(batch).await? {
+            return Ok(());
         }
     }
-    Ok(())
 }
 
 impl Puller {
@@ -98,10 +168,19 @@ impl Puller {
         let count = self.plan.output_partitioning().partition_count();
         while self.running.len() < self.parallel && self.next_partition < count {
             let (sender, receiver) = mpsc::channel(AHEAD);
-            let (plan, context, output) = (Arc::clone(&self.plan), Arc::clone(&self.context), Arc::clone(&self.output));
+            let (plan, context) = (Arc::clone(&self.plan), Arc::clone(&self.context));
+            let joiner = Joiner {
+                output: Arc::clone(&self.output),
+                sender: sender.clone(),
+                batch_size: self.batch_size,
+                small: vec![],
+                rows: 0,
+                bytes: 0,
+                has_sent: false,
+            };
             let partition = self.next_partition;
             let task = self.runtime.handle()?.spawn(async move {
-                let run = run_partition(plan, partition, context, output, sender.clone());
+                let run = run_partition(plan, partition, context, joiner);
                 let result = AssertUnwindSafe(run).catch_unwind().await;
                 let result = result.unwrap_or_else(|payload| Err(Failure::from_panic(payload)));
                 if let Err(failure) = result {
