@@ -85,11 +85,26 @@ static void print_warning(void *user, const trn_event *event) {
             event->detail ? event->detail : "");
 }
 
+/* Spans go to a collector: the layers need a client. */
+static trn_status add_client(building *b, const trn_config *list, trn_error **error) {
+  bool is_wanted = false;
+  for (size_t i = 0; i < trn_config_count(list); i++)
+    is_wanted |= trn_config_get(trn_config_get(trn_config_at(list, i), "trace"), "otlp") != NULL;
+  if (!is_wanted) return TRN_OK;
+  trn_connector *connector = NULL;
+  trn_status status = trn_connector_create_network(NULL, &connector, error);
+  if (!status) trn_registry_set_connector(b->registry, connector);
+  trn_connector_unref(connector);
+  return status;
+}
+
 static trn_status wrap(building *b, const trn_config *list, trn_error **error) {
   const trn_layers_options options = {.struct_size = sizeof options, .order = TRN_ORDER_REFUSE, .sink = print_warning};
   trn_backend *outer = NULL;
   if (trn_config_get_kind(list) == TRN_CONFIG_NONE) return TRN_OK;
-  trn_status status = trn_layers_build(b->registry, list, b->backend, &options, &outer, error);
+  trn_status status = add_client(b, list, error);
+  if (status) return status;
+  status = trn_layers_build(b->registry, list, b->backend, &options, &outer, error);
   if (status) return status;
   trn_backend_unref(b->backend);
   b->backend = outer;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <trunnion/catalog.h>
+#include <trunnion/client.h>
 #include <trunnion/decoder.h>
 #include <trunnion/layer.h>
 #include <trunnion/plugin.h>

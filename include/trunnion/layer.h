@@ -313,6 +313,7 @@ typedef struct trn_trace_options {
   trn_event_sink sink;
   void *sink_user;
   const trn_span_exporter *exporter; /**< `user` is taken on success */
+  trn_connector *connector;          /**< for `otlp` in `config`; a reference is taken; NULL: that is an error */
 } trn_trace_options;
 TRN_API trn_status trn_trace_create(const trn_trace_options *options, trn_backend *inner, trn_backend **out,
                                     trn_error **error);

@@ -4,6 +4,7 @@
 #define TRUNNION_REGISTRY_H
 #include <trunnion/auth.h>
 #include <trunnion/backend.h>
+#include <trunnion/client.h>
 #include <trunnion/config.h>
 #include <trunnion/frontend.h>
 
@@ -52,6 +53,10 @@ TRN_API trn_status trn_registry_own(trn_registry *registry, void (*destroy)(void
  *  NULL: nobody. Before frontends are made. */
 TRN_API void trn_registry_set_authenticator(trn_registry *registry, trn_authenticator *authenticator);
 TRN_API trn_authenticator *trn_registry_authenticator(const trn_registry *registry); /**< borrowed; NULL: nobody */
+/** What opens channels to other servers, for layers that have something to send (trace: `otlp`). A reference is taken; NULL:
+ *  nothing does. Before layers are made. */
+TRN_API void trn_registry_set_connector(trn_registry *registry, trn_connector *connector);
+TRN_API trn_connector *trn_registry_connector(const trn_registry *registry); /**< borrowed; NULL: none */
 
 /* Each makes one by name; NOT_FOUND lists the known names. */
 TRN_API trn_status trn_registry_make_frontend(const trn_registry *registry, const char *name, const trn_config *config,

@@ -22,6 +22,7 @@ void trn_registry_destroy(trn_registry *registry) {
     trn__vec_finish(entries);
   }
   trn_authenticator_unref(registry->authenticator);
+  trn_connector_unref(registry->connector);
   for (size_t i = registry->owned.count; i-- > 0;) { /* last first: what came later may use what came before */
     registry_owned *owned = registry->owned.items[i];
     owned->destroy(owned->object);
@@ -57,6 +58,16 @@ void trn_registry_set_authenticator(trn_registry *registry, trn_authenticator *a
   if (authenticator) trn_authenticator_ref(authenticator);
   trn_authenticator_unref(registry->authenticator);
   registry->authenticator = authenticator;
+}
+
+void trn_registry_set_connector(trn_registry *registry, trn_connector *connector) {
+  if (connector) trn_connector_ref(connector);
+  trn_connector_unref(registry->connector);
+  registry->connector = connector;
+}
+
+trn_connector *trn_registry_connector(const trn_registry *registry) {
+  return registry->connector;
 }
 
 trn_authenticator *trn_registry_authenticator(const trn_registry *registry) {

@@ -48,6 +48,7 @@ struct trn_registry {
   trn_vec owned;                    /* registry_owned; plugins are among them */
   trn_vec plugins;                  /* const trn_plugin_about, of the plugins */
   trn_authenticator *authenticator; /* or NULL */
+  trn_connector *connector;         /* or NULL */
   pthread_mutex_t mutex;            /* waits, next_ticket */
   pthread_cond_t answered;
   decode_wait *waits;

@@ -5,17 +5,19 @@
 #include "core/query.h"
 #include "layer/layer.h"
 
-enum { OTLP_BATCH = 64, OTLP_CALLS_MAX = 4, OTLP_TIMEOUT_S = 10, OTLP_BYTES_MAX = 4 << 20 };
+enum { OTLP_BATCH = 64, OTLP_CALLS_MAX = 4, OTLP_TIMEOUT_S = 10, OTLP_BYTES_MAX = 4 << 20, OTLP_DELAY_MS = 2000 };
 #define OTLP_PATH "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 typedef struct otlp {
   atomic_size_t refs; /* the exporter's, and one for each call */
   trn_channel *channel;
   char *service;
+  trn_pool *pool; /* sends what is not a whole batch after a while */
   pthread_mutex_t mu;
   /* guarded by mu */
   trn_strbuf spans; /* fields 2 of a ScopeSpans, one after the other */
   size_t count;
+  bool is_waiting; /* send_rest will come */
   atomic_size_t calls, dropped;
 } otlp;
 
@@ -163,18 +165,47 @@ static void send_batch(otlp *o, trn_strbuf *request) {
   otlp_unref(o);
 }
 
+/* False: there are none. locks: o->mu held */
+static bool take(otlp *o, trn_strbuf *out) {
+  bool any = o->count > 0;
+  *out = o->spans;
+  o->spans = (trn_strbuf){0};
+  o->count = 0;
+  return any;
+}
+
+static void send_rest(void *argument) {
+  otlp *o = argument;
+  trn_strbuf rest;
+  pthread_mutex_lock(&o->mu);
+  bool any = take(o, &rest);
+  o->is_waiting = false;
+  pthread_mutex_unlock(&o->mu);
+  if (any) {
+    trn_strbuf request = request_of(o, &rest);
+    send_batch(o, &request);
+  }
+  otlp_unref(o);
+}
+
 static void export_span(void *user, const trn_event *event) {
   otlp *o = user;
   trn_strbuf full = {0};
   pthread_mutex_lock(&o->mu);
   put_span(&o->spans, event);
   bool is_full = ++o->count >= OTLP_BATCH || o->spans.size > OTLP_BYTES_MAX || o->spans.failed;
-  if (is_full) {
-    full = o->spans;
-    o->spans = (trn_strbuf){0};
-    o->count = 0;
-  }
+  if (is_full) take(o, &full);
+  bool waits = !is_full && !o->is_waiting;
+  if (waits) o->is_waiting = true;
   pthread_mutex_unlock(&o->mu);
+  if (waits) {
+    atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
+    if (trn__pool_submit_after(o->pool, OTLP_DELAY_MS, send_rest, o) == TRN_OK) return;
+    pthread_mutex_lock(&o->mu);
+    o->is_waiting = false; /* the next span tries again */
+    pthread_mutex_unlock(&o->mu);
+    otlp_unref(o);
+  }
   if (!is_full) return;
   trn_strbuf request = request_of(o, &full);
   send_batch(o, &request);
@@ -182,11 +213,9 @@ static void export_span(void *user, const trn_event *event) {
 
 static void flush(void *user, uint64_t timeout_ms) {
   otlp *o = user;
+  trn_strbuf rest;
   pthread_mutex_lock(&o->mu);
-  trn_strbuf rest = o->spans;
-  bool any = o->count > 0;
-  o->spans = (trn_strbuf){0};
-  o->count = 0;
+  bool any = take(o, &rest);
   pthread_mutex_unlock(&o->mu);
   if (!any) return;
   trn_strbuf request = request_of(o, &rest);
@@ -202,14 +231,17 @@ static void flush(void *user, uint64_t timeout_ms) {
 }
 
 static void destroy(void *user) {
-  otlp_unref(user);
+  otlp *o = user;
+  trn__pool_destroy(o->pool);
+  otlp_unref(o);
 }
 
 trn_status trn_otlp_exporter_create(trn_channel *channel, const char *service, trn_span_exporter *out) {
   otlp *o = calloc(1, sizeof *o);
   if (!o) return TRN_RESOURCE_EXHAUSTED;
   o->service = trn__text_copy(service ? service : "trunnion");
-  if (!o->service) {
+  if (!o->service || trn__pool_create(1, &o->pool)) {
+    free(o->service);
     free(o);
     return TRN_RESOURCE_EXHAUSTED;
   }

@@ -29,8 +29,9 @@ static trn_status make_cache(void *user, const trn_registry *registry, const trn
 
 static trn_status make_trace(void *user, const trn_registry *registry, const trn_config *config, trn_backend *inner,
                              trn_backend **out, trn_error **error) {
-  (void)user, (void)registry;
-  trn_trace_options options = {.struct_size = sizeof options, .config = config};
+  (void)user;
+  trn_trace_options options = {
+      .struct_size = sizeof options, .config = config, .connector = trn_registry_connector(registry)};
   return trn_trace_create(&options, inner, out, error);
 }
 

@@ -1,6 +1,8 @@
 /* The trace layer: spans, the slow-query and audit logs, metrics. It changes nothing but the trace context that goes on. */
 #include "layer/trace.h"
 
+#include <trunnion/client.h>
+
 #include "core/query.h"
 
 typedef struct trace {
@@ -389,6 +391,35 @@ void trn__trace_forward(trn_layer *layer, trn_event_sink sink, void *user) {
   t->sink_user = user;
 }
 
+/* `otlp`: http://host:port of a collector, https for TLS. Gives what the exporter wants; nothing without the key. */
+static trn_status make_exporter(const trn_trace_options *options, trn_span_exporter *out, trn_error **error) {
+  static const struct {
+    const char *prefix;
+    bool tls;
+  } kinds[] = {{"http://", false}, {"https://", true}};
+  const char *url = NULL, *service = NULL;
+  trn_channel *channel = NULL;
+  trn_status status = trn_config_text(options->config, "otlp", &url, error);
+  if (status == TRN_OK) status = trn_config_text(options->config, "service", &service, error);
+  if (status || !url) return status;
+  const char *origin = trn_config_origin(trn_config_get(options->config, "otlp"));
+  if (options->exporter)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: otlp: there is an exporter already", origin);
+  if (!options->connector)
+    return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "%s: otlp: there is no client for networks here", origin);
+  trn_channel_options target = {.struct_size = sizeof target};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !target.target; i++)
+    if (strncmp(url, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
+      target.target = url + strlen(kinds[i].prefix), target.tls = kinds[i].tls;
+  if (!target.target || !strchr(target.target, ':') || strchr(target.target, '/'))
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "%s: otlp: '%s' is not http://host:port or https://host:port of a collector (gRPC)", origin, url);
+  status = trn_channel_open(options->connector, &target, &channel, error);
+  if (status == TRN_OK && trn_otlp_exporter_create(channel, service, out)) status = trn__no_memory(error);
+  trn_channel_unref(channel);
+  return status;
+}
+
 trn_status trn_trace_create(const trn_trace_options *given, trn_backend *inner, trn_backend **out, trn_error **error) {
   static const trn_layer_ops ops = {.struct_size = sizeof ops,
                                     .name = "trace",
@@ -402,7 +433,7 @@ trn_status trn_trace_create(const trn_trace_options *given, trn_backend *inner, 
                                     .catalog = wrap_catalog,
                                     .decode_statement = decode_statement,
                                     .destroy = destroy};
-  static const char *const keys[] = {"file", "audit_file", "slow", "statement_bytes", NULL};
+  static const char *const keys[] = {"file", "audit_file", "slow", "statement_bytes", "otlp", "service", NULL};
   *out = NULL;
   trn_trace_options options = {0};
   if (given) memcpy(&options, given, trn__struct_size(given->struct_size, sizeof options));
@@ -422,10 +453,14 @@ trn_status trn_trace_create(const trn_trace_options *given, trn_backend *inner, 
   trn_status opened = trace__file_open(&t->file, status ? NULL : file, error);
   trn_status audited = trace__file_open(&t->audit, status || opened ? NULL : audit, error);
   if (status == TRN_OK) status = opened ? opened : audited;
+  trn_span_exporter own = {0};
+  if (status == TRN_OK) status = make_exporter(&options, &own, error);
   if (status == TRN_OK) {
     status = trn__layer_make(&ops, t, inner, options.sink, options.sink_user, out, error);
     if (status == TRN_OK && options.exporter)
       memcpy(&t->exporter, options.exporter, trn__struct_size(options.exporter->struct_size, sizeof t->exporter));
+    if (status == TRN_OK && own.destroy) t->exporter = own;
+    if (status && own.destroy) own.destroy(own.user);
   }
   if (status) trace_free(t);
   return status;
