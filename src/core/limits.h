@@ -81,6 +81,7 @@
 #define TRN_POLICY_FOLDERS_DEPTH_MAX 64u      /* nesting of directories, likewise */
 #define TRN_VARIABLES_MAX 10000u              /* session variables of one session */
 #define TRN_EXECUTE_IMMEDIATE_DEPTH_MAX 16u   /* EXECUTE IMMEDIATE of EXECUTE IMMEDIATE of ... */
+#define TRN_ROUTINES_MAX 10000u               /* SQL functions of one session */
 #define TRN_KNOWN_PARTITIONS_MAX 1000u       /* of an external table; with more, all directories below it are read */
 
 #endif

@@ -1,0 +1,56 @@
+/* Plans as SQL text: what the printer of relations, the printer of expressions and the dialects share. Internal to
+ * src/plan. */
+#ifndef TRN_PLAN_SQL_PRINT_H
+#define TRN_PLAN_SQL_PRINT_H
+#include "plan/graph.h"
+
+typedef struct sql_printer sql_printer;
+
+/* How a dialect writes what differs. Every function writes to p->out, or refuses what has no exact form. */
+typedef struct sql_dialect {
+  const char *name, *title; /* "sqlite"; "SQLite" in messages */
+  trn_status (*check_type)(sql_printer *p, const trn_type *type);
+  trn_status (*literal)(sql_printer *p, const trn_expr *e); /* not null */
+  trn_status (*cast)(sql_printer *p, const trn_expr *arg, const trn_type *type, bool is_try);
+  trn_status (*call)(sql_printer *p, const trn_expr *e); /* but for booleans and comparisons */
+  /* The aggregate's call, without FILTER and OVER. `part`: 0, or 1 and 2 for the two values that one which is_split keeps. */
+  trn_status (*aggregate)(sql_printer *p, const trn_expr *e, unsigned part);
+  bool (*is_split)(const trn_expr *e);
+  /* The value of one that is split, from the columns s<id> and n<id> that its parts became. */
+  trn_status (*joined)(sql_printer *p, const trn_expr *e, uint32_t id);
+  trn_status (*window_function)(sql_printer *p, const trn_expr *call);
+  const char *no_limit; /* before OFFSET when all rows are wanted */
+  bool numbers_rows;    /* semi joins whose condition is no equality: by row numbers, not EXISTS */
+} sql_dialect;
+
+struct sql_printer {
+  const sql_dialect *dialect;
+  trn_strbuf *out;
+  trn_error **error;
+  unsigned depth;
+  /* of relations */
+  trn_strbuf ctes;    /* those that are whole */
+  trn_ptrmap uses;    /* how many parents a relation has */
+  trn_ptrmap numbers; /* of the relations that have a name */
+  uint32_t count;
+};
+
+extern const sql_dialect trn__sql_sqlite;
+
+/* UNIMPLEMENTED "<what> cannot be written in <dialect>'s SQL". */
+trn_status trn__sql_refuse(sql_printer *p, const char *format, ...) TRN_PRINTF(2, 3);
+trn_status trn__sql_expr(sql_printer *p, const trn_expr *e);
+/* Comma between. */
+trn_status trn__sql_exprs(sql_printer *p, const trn_expr *const *items, uint32_t count);
+/* Writes `format` with "$1" .. "$9" as the expressions. */
+trn_status trn__sql_form(sql_printer *p, const char *format, const trn_expr *const *args, uint32_t count);
+trn_status trn__sql_order(sql_printer *p, const trn_expr *const *keys, const trn_sort_flags *flags, uint32_t count);
+/* The arguments of an aggregate that are neither filter nor sort keys. */
+uint32_t trn__sql_operands(const trn_expr *aggregate);
+/* With FILTER. */
+trn_status trn__sql_aggregate(sql_printer *p, const trn_expr *e, unsigned part);
+void trn__sql_puts(sql_printer *p, const char *text);
+void trn__sql_printf(sql_printer *p, const char *format, ...) TRN_PRINTF(2, 3);
+void trn__sql_name(sql_printer *p, const char *name); /* quoted */
+
+#endif
