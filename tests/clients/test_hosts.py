@@ -644,3 +644,81 @@ def test_the_owners_tls_is_in_charge_and_names_the_client(program, tmp_path):
                 assert error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
     finally:
         assert host.stop() == 0
+
+
+# ---- hosts/tonic: backends, policies and decoders in Rust
+
+@pytest.fixture(scope="module")
+def rust():
+    if not shutil.which("cargo"):
+        pytest.skip("cargo is not installed: the traits of hosts/tonic are NOT tested")
+    host = Host("tonic", build_tonic(), "policyserver")
+    yield host
+    assert host.stop() == 0
+
+
+def told(host, count):
+    return [host.process.stdout.readline().strip() for _ in range(count)]
+
+
+def test_a_backend_in_rust_runs_and_caches_queries(rust, tpch_folder, oracle):
+    session = rust.session()
+    for name in TABLES:
+        session.read.parquet(f"{tpch_folder}/{name}.parquet").createOrReplaceTempView(name)
+    for number in (1, 3, 18):
+        query, expected = QUERIES[number - 1](session.table), oracle(number)
+        same(query.collect(), expected)
+        assert told(rust, 1) == ["run"]
+        same(query.collect(), expected)
+        assert told(rust, 1) == ["hit"]
+    assert session.range(5_000_000).toArrow().num_rows == 5_000_000  # too large to be kept
+    assert session.range(5_000_000).toArrow().num_rows == 5_000_000
+    assert told(rust, 2) == ["run", "run"]
+    assert session.range(0).toArrow().num_rows == 0
+    assert told(rust, 1) == ["run"]
+    with pytest.raises(AnalysisException) as error:
+        session.sql("select nope from lineitem").collect()
+    assert error.value.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    with pytest.raises(ArithmeticException) as error:
+        session.sql("select 1 div (id - 1) from range(3)").collect()
+    assert error.value.getCondition() == "DIVIDE_BY_ZERO"  # of the inner backend, through Rust
+    assert told(rust, 1) == ["run"]
+    session.stop()
+
+
+def test_a_policy_in_rust_knows_who_asks(rust):
+    night = SparkSession.builder.remote(f"{rust.url}/;user_id=night").create()
+    day = SparkSession.builder.remote(f"{rust.url}/;user_id=day").create()
+    with pytest.raises(PySparkException, match="Come back tomorrow"):
+        night.range(7).collect()
+    assert day.range(7).count() == 7
+    assert told(rust, 1) == ["run"]
+    night.stop()
+    day.stop()
+
+
+def test_a_query_through_rust_is_interrupted(rust):
+    spark = rust.session()
+    outcome = []
+
+    def run():
+        try:
+            outcome.append(slow(spark).collect())
+        except PySparkException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert eventually(lambda: spark.interruptAll() != [])
+    thread.join(60)
+    assert not thread.is_alive() and "OPERATION_CANCELED" in str(outcome[0])
+    spark.stop()
+
+
+def test_the_examples_in_the_documentation_compile():
+    if not shutil.which("cargo"):
+        pytest.skip("cargo is not installed: the documentation of hosts/tonic is NOT tested")
+    result = subprocess.run(["cargo", "test", "--quiet", "--locked", "--doc"], cwd=ROOT / "hosts/tonic", capture_output=True, text=True,
+                            env=os.environ | {"CARGO_TARGET_DIR": str(CACHE / "tonic-target"), "TRUNNION_LIB_DIR": str(LIBRARIES)})
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(r"([4-9]) passed", result.stdout)

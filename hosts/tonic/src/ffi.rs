@@ -63,6 +63,8 @@ pub struct trn_call_request {
     pub peer: *const c_char,
     pub identity: *const c_char,
     pub deadline_ns: i64,
+    pub groups: *const *const c_char,
+    pub group_count: usize,
 }
 
 #[repr(C)]
@@ -84,7 +86,6 @@ unsafe extern "C" {
         e: *mut *mut trn_error,
     ) -> c_int;
     pub fn trn_backend_unref(backend: *mut trn_backend);
-    pub fn trn_spark_frontend_create(options: *const c_void, out: *mut *mut trn_frontend) -> c_int;
     pub fn trn_frontend_register(
         f: *mut trn_frontend,
         r: *mut trn_routes,

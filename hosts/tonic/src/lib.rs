@@ -2,11 +2,27 @@
 //!
 //! `Routes` is a table of methods that C frontends registered; [`Mount`] is the tower service that hands their calls over. Use it as
 //! the fallback of the server's router: `axum_router.fallback_service(routes.mount())`.
+//!
+//! With a backend or policies written in Rust: [`QueryBackend`], [`QueryOperation`], [`QueryInputDecoder`], and
+//! [`GrpcQueryFrontend::register`], which mounts a protocol on any of them. There is no SchedulerHandle and no JobHandle: the C
+//! ABI has no scheduler yet.
+mod adapt;
 pub mod ffi;
+mod ffi_query;
+mod frontend;
 mod host;
 mod mount;
+mod native;
+mod query;
 
+pub use async_trait::async_trait;
+pub use frontend::{FlightSql, GrpcQueryFrontend, Registry, SparkConnect};
 pub use mount::Mount;
+pub use native::Backend;
+pub use query::{
+    Code, Error, ExecutePlanRequest, Plan, QueryBackend, QueryInputDecoder, QueryOperation, QuerySession, QueryStatus,
+    RecordBatchStream, Result, SendableRecordBatchStream, SessionRequest,
+};
 use std::ffi::{CStr, CString};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
@@ -15,9 +31,15 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Identity(pub String);
 
+/// The groups of who sends a request: beside the [`Identity`].
+#[derive(Clone, Debug)]
+pub struct Groups(pub Vec<String>);
+
 struct Inner {
     routes: *mut ffi::trn_routes,
     backend: *mut ffi::trn_backend,
+    #[allow(dead_code)] // what serves reads it; dropped after the routes
+    registry: Option<Arc<Registry>>,
 }
 // Routes are only read once they serve; the backend is thread safe by contract.
 unsafe impl Send for Inner {}
@@ -50,7 +72,7 @@ fn failure(what: &str, status: i32, error: *mut ffi::trn_error) -> String {
 
 impl Routes {
     /// Spark Connect on in-process DataFusion. `None`: the libraries are searched beside the program and by the loader.
-    pub fn embedded(engine: Option<&str>, functions: Option<&str>) -> Result<Routes, String> {
+    pub fn embedded(engine: Option<&str>, functions: Option<&str>) -> std::result::Result<Routes, String> {
         let engine = engine.map(CString::new).transpose().map_err(|e| e.to_string())?;
         let functions = functions.map(CString::new).transpose().map_err(|e| e.to_string())?;
         let options = ffi::trn_embedded_options {
@@ -61,7 +83,7 @@ impl Routes {
             memory_bytes: 0,
             spill_directory: null(),
         };
-        let mut inner = Inner { routes: null_mut(), backend: null_mut() };
+        let mut inner = Inner { routes: null_mut(), backend: null_mut(), registry: None };
         let mut error = null_mut();
         unsafe {
             let status = ffi::trn_embedded_backend_create(&options, &mut inner.backend, &mut error);
@@ -71,7 +93,7 @@ impl Routes {
             let mut spark = null_mut();
             let mut status = ffi::trn_routes_create(&mut inner.routes);
             if status == 0 {
-                status = ffi::trn_spark_frontend_create(null(), &mut spark);
+                status = ffi_query::trn_spark_frontend_create(null(), &mut spark);
             }
             if status == 0 {
                 status = ffi::trn_frontend_register(spark, inner.routes, inner.backend, &mut error);
@@ -89,7 +111,7 @@ impl Routes {
     /// # Safety
     /// `routes` comes from `trn_routes_create`, is complete, and is nobody else's from now on.
     pub unsafe fn take(routes: *mut ffi::trn_routes) -> Routes {
-        Routes(Arc::new(Inner { routes, backend: null_mut() }))
+        Routes(Arc::new(Inner { routes, backend: null_mut(), registry: None }))
     }
 
     /// The service that serves these routes.

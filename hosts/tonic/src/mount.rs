@@ -1,6 +1,6 @@
 //! The tower service: from tonic's request to a call, and from what its frontend sends to the reply's body.
 use crate::host::{Delivery, Exchange, Next, trailers};
-use crate::{Identity, Routes, ffi};
+use crate::{Groups, Identity, Routes, ffi};
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 use http_body::Frame;
@@ -153,6 +153,14 @@ fn open(
         }
         None => None,
     };
+    let names: Vec<CString> = match parts.extensions.get::<Groups>() {
+        Some(Groups(names)) => names
+            .iter()
+            .map(|name| CString::new(name.as_str()).map_err(|_| Status::unauthenticated("A group has a NUL in it")))
+            .collect::<Result<_, _>>()?,
+        None => Vec::new(),
+    };
+    let groups: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
     let request = ffi::trn_call_request {
         struct_size: size_of::<ffi::trn_call_request>(),
         method: method.0,
@@ -161,6 +169,8 @@ fn open(
         peer: peer.as_ptr(),
         identity: identity.as_ref().map_or(null(), |name| name.as_ptr()),
         deadline_ns: deadline_ns(timeout),
+        groups: groups.as_ptr(),
+        group_count: groups.len(),
     };
     Delivery::open(&request, exchange, routes)
 }
