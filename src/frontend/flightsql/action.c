@@ -17,14 +17,6 @@ static trn_status no_transactions(void *self, flight_rpc *rpc, const void *body,
                        "Transactions are not supported: each statement is one by itself (SqlInfo 8 says so)");
 }
 
-/* ---- Substrait ---- */
-
-static trn_status no_substrait(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error) {
-  (void)self, (void)rpc, (void)body, (void)size;
-  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL,
-                       "Substrait plans are not prepared; CommandStatementSubstraitPlan runs them");
-}
-
 /* ---- cancelling ---- */
 
 /* The statement behind an endpoint's ticket; NULL: it is none that is known. A reference. */
@@ -272,7 +264,7 @@ static trn_status close_session(void *self, flight_rpc *rpc, const void *body, s
 
 const flight_action flightsql__actions[] = {
     {"CreatePreparedStatement", "Prepares a SQL statement", flightsql__prepared_create},
-    {"CreatePreparedSubstraitPlan", "Not supported", no_substrait},
+    {"CreatePreparedSubstraitPlan", "Prepares a Substrait plan", flightsql__prepared_substrait},
     {"ClosePreparedStatement", "Drops a prepared statement", flightsql__prepared_close},
     {"BeginTransaction", "Not supported: each statement is a transaction by itself", no_transactions},
     {"EndTransaction", "Not supported", no_transactions},

@@ -251,20 +251,13 @@ static trn_status from_text(flightsql_session *session, trn_arena *arena, const 
                             trn_error **error) {
   flightsql_text text;
   flightsql_statement *statement = NULL;
-  pthread_mutex_lock(&session->mutex);
-  flightsql_dialect dialect = session->dialect;
-  pthread_mutex_unlock(&session->mutex);
-  trn_status status = flightsql__text_read(arena, sql, strlen(sql), dialect, &text, error);
+  trn_status status = flightsql__text_read(arena, sql, strlen(sql), flightsql__dialect(session), &text, error);
   if (!status && text.parameter_count)
     status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A statement with parameters is prepared first");
   if (!status) status = flightsql__statement_create(session, sql, strlen(sql), &statement, error);
   if (status) return status;
-  statement->kind = flightsql__kind(&text);
-  if (statement->kind == FLIGHTSQL_QUERY) {
-    char *query = flightsql__text_slice(arena, &text, 0, text.count, NULL);
-    status = query ? flightsql__plan(session, query, &statement->plan, error) : trn__no_memory(error);
-    if (!status) status = flightsql__plan_schema_ipc(statement->plan, &statement->schema, error);
-  }
+  status = flightsql__classify(session, arena, &text, NULL, &statement->kind, &statement->plan, NULL, error);
+  if (!status && statement->plan) status = flightsql__plan_schema_ipc(statement->plan, &statement->schema, error);
   if (status) {
     flightsql__statement_unref(statement);
   } else {
@@ -276,16 +269,8 @@ static trn_status from_text(flightsql_session *session, trn_arena *arena, const 
 static trn_status from_substrait(flightsql_session *session, const ProtobufCBinaryData *plan, flightsql_statement **out,
                                  trn_error **error) {
   flightsql_statement *statement = NULL;
-  const trn_plan_input input = {.struct_size = sizeof input,
-                                .format = "substrait.plan.v1",
-                                .data = plan->data,
-                                .size = plan->len,
-                                .resolve = trn_session_resolve_table,
-                                .resolve_user = session->session};
-  if (!plan->len) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The Substrait plan is empty");
   trn_status status = flightsql__statement_create(session, "", 0, &statement, error);
-  if (!status) status = trn_backend_decode(session->session, &input, &statement->plan, error);
-  if (!status) status = trn_backend_check(session->session, statement->plan, error); /* its schema is shown */
+  if (!status) status = flightsql__plan_substrait(session, plan->data, plan->len, &statement->plan, error);
   if (!status) status = flightsql__plan_schema_ipc(statement->plan, &statement->schema, error);
   if (status) {
     flightsql__statement_unref(statement);

@@ -2,9 +2,10 @@
  *
  *   frontend.c    options, the provider, sessions' state         command.c   which command: info, schema, tickets, puts
  *   statement.c   statements by handle, their life               plan.c      SQL text to plans, either dialect; names
- *   update.c      what changes things, exactly once              parse.c     statements that are not queries -> trn_command
+ *   command_of.c  what a text is, as trn_command                  parse.c     Spark's statements that are not queries
+ *   update.c      what changes things, exactly once
  *   sql_text.c    tokens, placeholders                           parameter.c Arrow parameters as literals, their types
- *   prepared.c    prepared statements                            ingest.c    bulk ingestion
+ *   prepared.c    prepared statements                            ingest.c    bulk ingestion, temporary tables
  *   rows.c        small results made here                        metadata.c keys.c sql_info.c xdbc.c   what tools ask
  *   action.c      transactions, cancel, renew, session options
  *
@@ -110,6 +111,13 @@ char *flightsql__text_slice(trn_arena *arena, const flightsql_text *text, size_t
 trn_status flightsql__plan(flightsql_session *session, const char *sql, trn_plan **out, trn_error **error);
 trn_status flightsql__plan_in(flightsql_session *session, flightsql_dialect dialect, const char *sql, trn_plan **out,
                               trn_error **error);
+/* Plans a Substrait plan, which may be shown. */
+trn_status flightsql__plan_substrait(flightsql_session *session, const void *data, size_t size, trn_plan **out,
+                                     trn_error **error);
+flightsql_dialect flightsql__dialect(flightsql_session *session);
+/* What a text of the engine's dialect means; call its release. What it says of itself was allowed. BEGIN, COMMIT and ROLLBACK
+ * are refused by name. thread: worker */
+trn_status flightsql__decode(flightsql_session *session, const char *sql, trn_statement *out, trn_error **error);
 /* A plan that reads all columns of a source. Borrows; gives `*out`. */
 trn_status flightsql__plan_scan(flightsql_session *session, trn_source *source, const struct ArrowSchema *schema,
                                 trn_plan **out, trn_error **error);
@@ -117,26 +125,43 @@ trn_status flightsql__plan_scan(flightsql_session *session, trn_source *source, 
 trn_status flightsql__plan_schema_ipc(const trn_plan *plan, trn_strbuf *out, trn_error **error);
 trn_status flightsql__schema_ipc(const struct ArrowSchema *schema, trn_strbuf *out, trn_error **error);
 
-/* ---- parse.c: statements that are not queries ---- */
+/* ---- command_of.c: what a text is; parse.c: statements of Spark's dialect, and what the engine's planner drops ---- */
 
 typedef enum flightsql_kind {
   FLIGHTSQL_QUERY = 0,
   FLIGHTSQL_DDL, /* gives no rows */
   FLIGHTSQL_DML  /* gives a count */
 } flightsql_kind;
-flightsql_kind flightsql__kind(const flightsql_text *text);
-/* What a text means, with parameters' literals put in (NULL: none). Fills `command`, which lives in `arena`, but for its plan (a
- * reference) and table schema, dropped by flightsql__command_finish in any case. */
+/* What a text is, with parameters' literals put in (NULL: none). Gives the plan of a query, else NULL. Unless `parameters` is
+ * NULL, it becomes a copy of what the planner knows of placeholders that are left ("$1"), with a NULL release when it is not
+ * told. thread: worker */
+trn_status flightsql__classify(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
+                               const char *const *literals, flightsql_kind *kind, trn_plan **plan,
+                               struct ArrowSchema *parameters, trn_error **error);
+/* What a statement that is no query means, with parameters' literals put in (NULL: none). Fills `command`, which lives in
+ * `arena`, but for what flightsql__command_finish drops in any case. */
 typedef struct flightsql_command {
   trn_command command;
   trn_table_info table;
   trn_database_info database;
   struct ArrowSchema schema;
   trn_plan *plan;
+  bool is_temporary;     /* CREATE TABLE: of the session */
+  trn_statement decoded; /* what the command's parts are borrowed from, when the engine's planner made it */
 } flightsql_command;
+trn_status flightsql__command(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
+                              const char *const *literals, flightsql_command *out, trn_error **error);
+void flightsql__command_finish(flightsql_command *command);
+/* Of CREATE [OR REPLACE] TEMPORARY TABLE: where TEMPORARY stands; 0: it is another statement. */
+size_t flightsql__temporary_at(const flightsql_text *text);
+
+/* parse.c: the kind by the first word; a statement of Spark's dialect. */
+flightsql_kind flightsql__kind(const flightsql_text *text);
 trn_status flightsql__parse(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
                             const char *const *literals, flightsql_command *out, trn_error **error);
-void flightsql__command_finish(flightsql_command *command);
+/* The constraints of CREATE TABLE t (..), in any dialect. */
+trn_status flightsql__parse_constraints(trn_arena *arena, const flightsql_text *text, trn_constraint **out, size_t *count,
+                                        trn_error **error);
 /* Of INSERT INTO t [(columns)] VALUES (row): where the name begins and ends, where the row is. False: it is another. */
 bool flightsql__insert_shape(const flightsql_text *text, size_t *name_end, size_t *columns_at, size_t *row_at,
                              size_t *row_end);
@@ -175,9 +200,9 @@ struct flightsql_statement {
   atomic_uint refs;
   char handle[TRN_UUID_SIZE];
   flightsql_session *session; /* one reference */
-  bool is_prepared;
+  bool is_prepared, is_substrait;
   flightsql_kind kind;
-  char *sql;
+  char *sql; /* or a Substrait plan */
   size_t sql_size;
   uint32_t parameter_count;
   pthread_mutex_t mutex;
@@ -223,6 +248,7 @@ void flightsql__update_command(flightsql_session *session, flight_rpc *rpc, trn_
 
 /* ---- prepared.c ---- */
 trn_status flightsql__prepared_create(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error);
+trn_status flightsql__prepared_substrait(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error);
 trn_status flightsql__prepared_close(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error);
 /* A query for one execution of a prepared statement, with what is bound. Gives a statement, not published. */
 trn_status flightsql__prepared_execution(flightsql_session *session, flightsql_statement *prepared,
@@ -299,6 +325,12 @@ trn_status flightsql__ingest_open(flightsql_session *session, flight_rpc *rpc,
 trn_status flightsql__ingest_data(flightsql_ingest *ingest, const flight_data *data, trn_error **error);
 trn_status flightsql__ingest_end(flightsql_ingest *ingest, trn_error **error);
 void flightsql__ingest_drop(flightsql_ingest *ingest);
+/* CREATE TEMPORARY TABLE: opens a spool for its rows, NULL in *out when it is there already and that is right; IPC messages are
+ * added (its schema only when it has a query); then the session gets it. */
+trn_status flightsql__temporary_open(flightsql_session *session, const trn_command *command, flightsql_ingest **out,
+                                     trn_error **error);
+trn_status flightsql__temporary_add(flightsql_ingest *ingest, const void *data, size_t size, trn_error **error);
+trn_status flightsql__temporary_keep(flightsql_ingest *ingest, trn_error **error);
 
 /* ---- command.c ---- */
 bool flightsql__claims(void *self, const void *command, size_t size);

@@ -301,6 +301,69 @@ trn_status flightsql__ingest_end(flightsql_ingest *ingest, trn_error **error) {
   return status;
 }
 
+/* ---- CREATE TEMPORARY TABLE: rows of a query are spooled in the same way ---- */
+
+static trn_status temporary_create(flightsql_session *session, const trn_command *command, flightsql_ingest **out,
+                                   trn_error **error) {
+  flightsql_ingest *ingest = calloc(1, sizeof *ingest);
+  if (!ingest) return trn__no_memory(error);
+  ingest->file = -1;
+  ingest->session = flightsql__session_ref(session);
+  ingest->if_not_exists = 1;
+  ingest->if_exists = command->or_replace ? 3 : 1;
+  ingest->is_temporary = true;
+  if (keep_part(ingest, command->name[0])) {
+    *out = ingest;
+    return TRN_OK;
+  }
+  ingest->part_count = 0;
+  flightsql__ingest_drop(ingest);
+  return trn__no_memory(error);
+}
+
+trn_status flightsql__temporary_open(flightsql_session *session, const trn_command *command, flightsql_ingest **out,
+                                     trn_error **error) {
+  *out = NULL;
+  if (command->name_count != 1)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A temporary table has a name of one part");
+  pthread_mutex_lock(&session->mutex);
+  bool exists = trn__map_get(session->temporary, command->name[0], strlen(command->name[0])) != NULL;
+  pthread_mutex_unlock(&session->mutex);
+  if (exists && command->if_not_exists) return TRN_OK;
+  if (exists && !command->or_replace)
+    return trn_error_set(error, TRN_ALREADY_EXISTS, NULL, "The temporary table %s exists already", command->name[0]);
+  if (!command->plan && (!command->table->schema || !command->table->schema->n_children))
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "CREATE TABLE has no columns");
+  if (command->table->location)
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "A temporary table has no LOCATION");
+  flightsql_ingest *ingest = NULL;
+  trn_status status = temporary_create(session, command, &ingest, error);
+  if (!status && !command->plan) {
+    trn_strbuf schema = {0};
+    status = flightsql__schema_ipc(command->table->schema, &schema, error);
+    if (!status) status = spool(ingest, schema.data, schema.size, error);
+    trn__strbuf_finish(&schema);
+  }
+  if (status) flightsql__ingest_drop(ingest);
+  else *out = ingest;
+  return status;
+}
+
+trn_status flightsql__temporary_add(flightsql_ingest *ingest, const void *data, size_t size, trn_error **error) {
+  return spool(ingest, data, size, error);
+}
+
+trn_status flightsql__temporary_keep(flightsql_ingest *ingest, trn_error **error) {
+  trn_source *source = NULL;
+  struct ArrowSchema schema = {0};
+  trn_status status = open_rows(ingest, &source, &schema, error);
+  if (status) return status;
+  status = keep_temporary(ingest, source, &schema, error);
+  trn_backend_source_unref(trn_session_backend(ingest->session->session), source);
+  trn__schema_release(&schema);
+  return status;
+}
+
 void flightsql__ingest_drop(flightsql_ingest *ingest) {
   if (!ingest) return;
   if (ingest->file >= 0) close(ingest->file);

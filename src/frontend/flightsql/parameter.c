@@ -308,44 +308,25 @@ static trn_status type_of_text(flightsql_session *session, trn_arena *arena, con
   return status;
 }
 
-/* Placeholders that a planner left in the plan, with the types that it inferred: calls named "$1". */
-typedef struct plan_types {
-  const trn_type **types;
-  uint32_t count;
-} plan_types;
-
-static trn_walk type_of_call(void *user, const trn_expr *expr, const trn_rel *holder) {
-  plan_types *found = user;
-  (void)holder;
-  if (expr->kind != TRN_EXPR_CALL || expr->u.call.name[0] != '$') return TRN_WALK_ON;
-  unsigned long number = strtoul(expr->u.call.name + 1, NULL, 10);
-  if (number && number <= found->count && !found->types[number - 1] && expr->type->id != TRN_TYPE_NULL)
-    found->types[number - 1] = expr->type;
-  return TRN_WALK_ON;
-}
-
-/* The engine's planner infers types from what parameters are compared with; gives the plan that holds them, or NULL. */
-static trn_plan *types_of_plan(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
-                               const trn_type **types) {
+/* The engine's planner infers types from what parameters are compared with, cast to, inserted into. */
+static void types_of_planner(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
+                             const trn_type **types) {
   const char **numbers = TRN_NEW_N(arena, const char *, text->parameter_count);
+  struct ArrowSchema found = {0};
   trn_plan *plan = NULL;
+  flightsql_kind kind;
   for (uint32_t i = 0; numbers && i < text->parameter_count; i++)
     if (!(numbers[i] = trn__arena_printf(arena, "$%u", i + 1))) numbers = NULL;
-  if (!numbers) return NULL;
-  if (flightsql__kind(text) == FLIGHTSQL_QUERY) {
-    char *sql = flightsql__text_slice(arena, text, 0, text->count, numbers);
-    if (sql) flightsql__plan_in(session, FLIGHTSQL_ENGINE, sql, &plan, NULL);
-  } else {
-    flightsql_command command;
-    if (flightsql__parse(session, arena, text, numbers, &command, NULL) == TRN_OK) {
-      if (command.plan) plan = trn_plan_ref(command.plan);
-      flightsql__command_finish(&command);
-    }
+  if (!numbers || flightsql__classify(session, arena, text, numbers, &kind, &plan, &found, NULL)) return;
+  for (int64_t i = 0; found.release && i < found.n_children; i++) {
+    const struct ArrowSchema *child = found.children[i];
+    unsigned long number = child->name && child->name[0] == '$' ? strtoul(child->name + 1, NULL, 10) : 0;
+    trn_field field;
+    if (!number || number > text->parameter_count || types[number - 1] || strcmp(child->format, "n") == 0) continue;
+    if (trn__field_import(arena, child, &field, NULL) == TRN_OK) types[number - 1] = field.type;
   }
-  plan_types found = {types, text->parameter_count};
-  const trn_visitor visitor = {.expr = type_of_call, .user = &found};
-  if (plan) trn__plan_walk(plan->root, &visitor);
-  return plan;
+  trn_plan_unref(plan);
+  trn__schema_release(&found);
 }
 
 trn_status flightsql__parameter_types(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
@@ -353,7 +334,7 @@ trn_status flightsql__parameter_types(flightsql_session *session, trn_arena *are
   uint32_t count = text->parameter_count;
   const trn_type **types = TRN_NEW_N(arena, const trn_type *, count);
   *nulls = TRN_NEW_N(arena, const char *, count);
-  trn_plan **plans = TRN_NEW_N(arena, trn_plan *, count + 2);
+  trn_plan **plans = TRN_NEW_N(arena, trn_plan *, count + 1);
   if (!types || !*nulls || !plans || trn__schema_init(out, "+s", "", 0, NULL, 0, count)) return trn__no_memory(error);
   for (uint32_t i = 0; i < count; i++) (*nulls)[i] = "NULL";
   size_t row_at, row_end;
@@ -368,10 +349,7 @@ trn_status flightsql__parameter_types(flightsql_session *session, trn_arena *are
       (*nulls)[parameter] = trn__arena_printf(arena, "CAST(NULL AS %s)", type_text);
     }
   }
-  pthread_mutex_lock(&session->mutex);
-  bool is_engine = session->dialect == FLIGHTSQL_ENGINE;
-  pthread_mutex_unlock(&session->mutex);
-  if (count && is_engine) plans[count + 1] = types_of_plan(session, arena, text, types);
+  if (count && flightsql__dialect(session) == FLIGHTSQL_ENGINE) types_of_planner(session, arena, text, types);
   trn_status status = TRN_OK;
   for (uint32_t i = 0; i < count && !status; i++) {
     char name[16];
@@ -379,7 +357,7 @@ trn_status flightsql__parameter_types(flightsql_session *session, trn_arena *are
     const trn_type *type = types[i] ? types[i] : trn__type(TRN_TYPE_STRING);
     if (trn__type_export(type, name, true, NULL, NULL, out->children[i])) status = trn__no_memory(error);
   }
-  for (uint32_t i = 0; i <= count + 1; i++) trn_plan_unref(plans[i]);
+  for (uint32_t i = 0; i <= count; i++) trn_plan_unref(plans[i]);
   if (status) trn__schema_release(out);
   return status;
 }

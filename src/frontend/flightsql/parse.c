@@ -1,5 +1,6 @@
-/* Statements that are not queries, in the syntax that DataFusion, Spark and most tools share, as trn_command. What is a
- * query or a type inside of them is the dialect's business: it is handed to its planner as text. */
+/* Statements of Spark's dialect that are not queries, as trn_command: its own frontend's statements run within a session of
+ * Spark Connect. Queries and types inside of them are handed to Spark's planner as text. The engine's dialect has a planner
+ * for statements (command_of.c), which drops constraints: those are read here for both. */
 #include <strings.h>
 
 #include "frontend/flightsql/flightsql.h"
@@ -251,6 +252,51 @@ static trn_status table_column(parser *p, table_parts *parts, size_t end) {
     }
   }
   return TRN_OK;
+}
+
+/* A column whose type is not looked at: what keys it says. */
+static trn_status column_keys(parser *p, table_parts *parts, size_t end) {
+  if (!is_name(p->text, p->at)) return unexpected(p, "a column's name");
+  const char *column_name = flightsql__token_name(p->arena, p->text, p->at++);
+  if (!column_name) return trn__no_memory(p->error);
+  while (p->at < end && !is(p, ",")) {
+    bool primary = take2(p, "primary", "key");
+    if (primary || take(p, "unique")) {
+      const char **columns = TRN_NEW(p->arena, const char *);
+      if (columns) *columns = column_name;
+      trn_status status =
+          add_constraint(p, parts, primary ? TRN_CONSTRAINT_PRIMARY_KEY : TRN_CONSTRAINT_UNIQUE, columns, 1);
+      if (status) return status;
+      continue;
+    }
+    size_t behind = is(p, "(") ? closing(p->text, p->at) : p->at + 1;
+    if (!behind) return unexpected(p, "')'");
+    p->at = behind;
+  }
+  return TRN_OK;
+}
+
+trn_status flightsql__parse_constraints(trn_arena *arena, const flightsql_text *text, trn_constraint **out, size_t *count,
+                                        trn_error **error) {
+  parser p = {.arena = arena, .text = text, .error = error};
+  while (p.at < text->count && !is(&p, "(")) p.at++;
+  size_t end = closing(text, p.at);
+  *out = NULL;
+  *count = 0;
+  if (!end) return unexpected(&p, "')'");
+  table_parts parts = {.constraints = TRN_NEW_N(arena, trn_constraint, end - p.at)};
+  if (!parts.constraints) return trn__no_memory(error);
+  trn_status status = TRN_OK;
+  for (p.at++; p.at < end - 1 && !status;) {
+    bool is_constraint;
+    status = table_constraint(&p, &parts, &is_constraint);
+    if (!status && !is_constraint) status = column_keys(&p, &parts, end - 1);
+    while (!status && p.at < end - 1 && !is(&p, ",")) p.at++; /* ON DELETE and the like */
+    p.at++;
+  }
+  *out = parts.constraints;
+  *count = parts.constraint_count;
+  return status;
 }
 
 /* The schema: types are what the dialect's CAST makes of them. */
@@ -693,12 +739,6 @@ trn_status flightsql__parse(flightsql_session *session, trn_arena *arena, const 
   out->table.schema = out->schema.release ? &out->schema : NULL;
   out->command.table = &out->table;
   return TRN_OK;
-}
-
-void flightsql__command_finish(flightsql_command *command) {
-  trn_plan_unref(command->plan);
-  command->plan = NULL;
-  trn__schema_release(&command->schema);
 }
 
 bool flightsql__insert_shape(const flightsql_text *text, size_t *name_end, size_t *columns_at, size_t *row_at,

@@ -59,11 +59,64 @@ trn_status flightsql__plan_in(flightsql_session *session, flightsql_dialect dial
   return status;
 }
 
+trn_status flightsql__plan_substrait(flightsql_session *session, const void *data, size_t size, trn_plan **out,
+                                     trn_error **error) {
+  const trn_plan_input input = {.struct_size = sizeof input,
+                                .format = "substrait.plan.v1",
+                                .data = data,
+                                .size = size,
+                                .resolve = resolve,
+                                .resolve_user = session};
+  *out = NULL;
+  if (!size) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The Substrait plan is empty");
+  trn_status status = trn_backend_decode(session->session, &input, out, error);
+  if (!status) status = trn_backend_check(session->session, *out, error); /* its schema is shown */
+  if (!status) return TRN_OK;
+  trn_plan_unref(*out);
+  *out = NULL;
+  return status;
+}
+
 trn_status flightsql__plan(flightsql_session *session, const char *sql, trn_plan **out, trn_error **error) {
+  return flightsql__plan_in(session, flightsql__dialect(session), sql, out, error);
+}
+
+flightsql_dialect flightsql__dialect(flightsql_session *session) {
   pthread_mutex_lock(&session->mutex);
   flightsql_dialect dialect = session->dialect;
   pthread_mutex_unlock(&session->mutex);
-  return flightsql__plan_in(session, dialect, sql, out, error);
+  return dialect;
+}
+
+/* Its columns are shown, or kept: may the session see them? */
+static trn_status check_statement(flightsql_session *session, const trn_statement *statement, trn_error **error) {
+  if (statement->kind == TRN_STATEMENT_QUERY) return trn_backend_check(session->session, statement->plan, error);
+  if (statement->kind != TRN_STATEMENT_COMMAND)
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL,
+                         "This server has no transactions: each statement is one by itself");
+  const trn_command *command = statement->command;
+  if (command->plan) return trn_backend_check(session->session, command->plan, error);
+  if (command->kind != TRN_COMMAND_CREATE_VIEW || !command->table || !command->table->view_text) return TRN_OK;
+  trn_plan *plan = NULL;
+  trn_status status = flightsql__plan_in(session, FLIGHTSQL_ENGINE, command->table->view_text, &plan, error);
+  trn_plan_unref(plan);
+  return status;
+}
+
+trn_status flightsql__decode(flightsql_session *session, const char *sql, trn_statement *out, trn_error **error) {
+  const trn_plan_input input = {.struct_size = sizeof input,
+                                .format = "sql",
+                                .data = sql,
+                                .size = strlen(sql),
+                                .resolve = resolve,
+                                .resolve_user = session};
+  *out = (trn_statement){0};
+  trn_status status = trn_backend_decode_statement(session->session, &input, out, error);
+  if (!status) status = check_statement(session, out, error);
+  if (!status) return TRN_OK;
+  if (out->release) out->release(out);
+  *out = (trn_statement){0};
+  return status;
 }
 
 /* ---- a plan over a source ---- */

@@ -2,13 +2,6 @@
 #include "frontend/flightsql/flightsql.h"
 #include "plan/plan.h"
 
-static flightsql_dialect dialect_of(flightsql_session *session) {
-  pthread_mutex_lock(&session->mutex);
-  flightsql_dialect dialect = session->dialect;
-  pthread_mutex_unlock(&session->mutex);
-  return dialect;
-}
-
 /* ---- whether a plan can be kept ---- */
 
 static trn_walk stop_at_scan(void *user, const trn_rel *rel) {
@@ -31,29 +24,38 @@ static trn_status describe(flightsql_statement *statement, trn_arena *arena, trn
   struct ArrowSchema parameters = {0};
   const char **nulls = NULL;
   trn_status status =
-      flightsql__text_read(arena, statement->sql, statement->sql_size, dialect_of(session), &text, error);
+      flightsql__text_read(arena, statement->sql, statement->sql_size, flightsql__dialect(session), &text, error);
   if (status) return status;
-  statement->kind = flightsql__kind(&text);
   statement->parameter_count = text.parameter_count;
   status = flightsql__parameter_types(session, arena, &text, &parameters, &nulls, error);
   if (!status) status = flightsql__schema_ipc(&parameters, &statement->parameter_schema, error);
   trn__schema_release(&parameters);
-  if (status) return status;
-  if (statement->kind != FLIGHTSQL_QUERY) {
-    flightsql_command command;
-    status = flightsql__parse(session, arena, &text, nulls, &command, error);
-    if (!status) flightsql__command_finish(&command);
-    return status;
-  }
   trn_plan *plan = NULL;
-  char *sql = flightsql__text_slice(arena, &text, 0, text.count, nulls);
-  status = sql ? flightsql__plan(session, sql, &plan, error) : trn__no_memory(error);
-  if (!status) status = flightsql__plan_schema_ipc(plan, &statement->schema, error);
+  if (!status) status = flightsql__classify(session, arena, &text, nulls, &statement->kind, &plan, NULL, error);
+  if (status || !plan) return status;
+  status = flightsql__plan_schema_ipc(plan, &statement->schema, error);
   if (!status && !text.parameter_count && is_timeless(plan)) {
     statement->plan = plan;
     plan = NULL;
   }
   trn_plan_unref(plan);
+  return status;
+}
+
+/* Into the table, and the answer that tells its handle. */
+static trn_status publish(flight_rpc *rpc, flightsql_statement *statement, trn_error **error) {
+  trn_status status = flightsql__statement_publish(statement, error);
+  if (!status) {
+    Arrow__Flight__Protocol__Sql__ActionCreatePreparedStatementResult result =
+        ARROW__FLIGHT__PROTOCOL__SQL__ACTION_CREATE_PREPARED_STATEMENT_RESULT__INIT;
+    result.prepared_statement_handle = (ProtobufCBinaryData){TRN_UUID_SIZE - 1, (uint8_t *)statement->handle};
+    result.dataset_schema = (ProtobufCBinaryData){statement->schema.size, (uint8_t *)statement->schema.data};
+    result.parameter_schema =
+        (ProtobufCBinaryData){statement->parameter_schema.size, (uint8_t *)statement->parameter_schema.data};
+    result._is_update_case = ARROW__FLIGHT__PROTOCOL__SQL__ACTION_CREATE_PREPARED_STATEMENT_RESULT___IS_UPDATE_IS_UPDATE;
+    result.is_update = statement->kind != FLIGHTSQL_QUERY;
+    status = flightsql__reply_result(rpc, "ActionCreatePreparedStatementResult", &result.base, error);
+  }
   return status;
 }
 
@@ -77,18 +79,50 @@ trn_status flightsql__prepared_create(void *self, flight_rpc *rpc, const void *b
     statement->is_prepared = true;
     status = describe(statement, rpc->arena, error);
   }
-  if (!status) status = flightsql__statement_publish(statement, error);
+  if (!status) status = publish(rpc, statement, error);
+  flightsql__statement_unref(statement);
+  return status;
+}
+
+/* The plan is decoded anew by each execution: tables may change. */
+static trn_status describe_substrait(flightsql_statement *statement, trn_error **error) {
+  trn_plan *plan = NULL;
+  struct ArrowSchema none = {0};
+  trn_status status =
+      flightsql__plan_substrait(statement->session, statement->sql, statement->sql_size, &plan, error);
+  if (!status) status = flightsql__plan_schema_ipc(plan, &statement->schema, error);
+  if (!status && trn__schema_init(&none, "+s", "", 0, NULL, 0, 0)) status = trn__no_memory(error);
+  if (!status) status = flightsql__schema_ipc(&none, &statement->parameter_schema, error);
+  trn__schema_release(&none);
+  trn_plan_unref(plan);
+  return status;
+}
+
+trn_status flightsql__prepared_substrait(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error) {
+  flightsql_session *session;
+  flightsql_statement *statement = NULL;
+  char name[64];
+  trn_str value;
+  Arrow__Flight__Protocol__Sql__ActionCreatePreparedSubstraitPlanRequest *request;
+  if (!flightsql__unwrap(body, size, name, &value) || strcmp(name, "ActionCreatePreparedSubstraitPlanRequest") != 0)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "CreatePreparedSubstraitPlan takes an ActionCreatePreparedSubstraitPlanRequest");
+  trn_status status = flight__decode(
+      rpc->arena, &arrow__flight__protocol__sql__action_create_prepared_substrait_plan_request__descriptor, value.data,
+      value.size, &request, error);
+  if (!status) status = flightsql__session(self, rpc, &session, error);
+  if (!status && request->_transaction_id_case)
+    status = flightsql__check_transaction(session, &request->transaction_id, error);
+  if (!status && !request->plan)
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The command has no Substrait plan");
+  if (!status)
+    status = flightsql__statement_create(session, (const char *)request->plan->plan.data, request->plan->plan.len,
+                                         &statement, error);
   if (!status) {
-    Arrow__Flight__Protocol__Sql__ActionCreatePreparedStatementResult result =
-        ARROW__FLIGHT__PROTOCOL__SQL__ACTION_CREATE_PREPARED_STATEMENT_RESULT__INIT;
-    result.prepared_statement_handle = (ProtobufCBinaryData){TRN_UUID_SIZE - 1, (uint8_t *)statement->handle};
-    result.dataset_schema = (ProtobufCBinaryData){statement->schema.size, (uint8_t *)statement->schema.data};
-    result.parameter_schema =
-        (ProtobufCBinaryData){statement->parameter_schema.size, (uint8_t *)statement->parameter_schema.data};
-    result._is_update_case = ARROW__FLIGHT__PROTOCOL__SQL__ACTION_CREATE_PREPARED_STATEMENT_RESULT___IS_UPDATE_IS_UPDATE;
-    result.is_update = statement->kind != FLIGHTSQL_QUERY;
-    status = flightsql__reply_result(rpc, "ActionCreatePreparedStatementResult", &result.base, error);
+    statement->is_prepared = statement->is_substrait = true;
+    status = describe_substrait(statement, error);
   }
+  if (!status) status = publish(rpc, statement, error);
   flightsql__statement_unref(statement);
   return status;
 }
@@ -122,7 +156,7 @@ enum { PREPARED_ROWS_MAX = 1000 }; /* of parameters of one query: each becomes a
 /* The text for what is bound: for several rows, the results of each in their order. */
 static trn_status bound_text(flightsql_statement *prepared, const flightsql_parameters *bound, trn_arena *arena,
                              char **out, trn_error **error) {
-  flightsql_dialect dialect = dialect_of(prepared->session);
+  flightsql_dialect dialect = flightsql__dialect(prepared->session);
   flightsql_text text;
   trn_strbuf sql = {0};
   trn_status status = flightsql__text_read(arena, prepared->sql, prepared->sql_size, dialect, &text, error);
@@ -158,8 +192,15 @@ trn_status flightsql__prepared_execution(flightsql_session *session, flightsql_s
     status = bound_text(prepared, bound, arena, &sql, error);
     flightsql__parameters_unref(bound);
   }
-  if (!status) status = flightsql__statement_create(session, sql, strlen(sql), &statement, error);
-  if (!status) {
+  if (!status && prepared->is_substrait) {
+    status = flightsql__statement_create(session, "", 0, &statement, error);
+    if (!status)
+      status = flightsql__plan_substrait(session, prepared->sql, prepared->sql_size, &statement->plan, error);
+    if (!status) status = flightsql__plan_schema_ipc(statement->plan, &statement->schema, error);
+  } else if (!status) {
+    status = flightsql__statement_create(session, sql, strlen(sql), &statement, error);
+  }
+  if (!status && !prepared->is_substrait) {
     statement->kind = prepared->kind;
     statement->parameter_count = prepared->kind == FLIGHTSQL_QUERY ? 0 : prepared->parameter_count;
     if (prepared->plan) statement->plan = trn_plan_ref(prepared->plan);

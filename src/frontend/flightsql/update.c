@@ -20,12 +20,16 @@ typedef struct update {
   trn_operation *operation;
   trn_stream *stream;
   bool is_cancelled;
+  flightsql_ingest *temporary; /* the rows of a temporary table that is made */
+  trn_ipc_piece piece;         /* to be added to them */
 } update;
 
 static void step(void *argument);
 
 static void update_drop(void *user) {
   update *u = user;
+  if (u->piece.release) u->piece.release(u->piece.owner);
+  flightsql__ingest_drop(u->temporary);
   flightsql__command_finish(&u->ready);
   trn__arena_unref(u->arena);
   flightsql__parameters_unref(u->parameters);
@@ -73,8 +77,8 @@ static void gone(void *user) {
 
 /* ---- one operation ---- */
 
-static void again(update *u) {
-  if (flight__submit(u->rpc->service, step, u)) return;
+static void submit(update *u, void (*run)(void *argument)) {
+  if (flight__submit(u->rpc->service, run, u)) return;
   trn_error *error = NULL;
   trn_error_set(&error, TRN_RESOURCE_EXHAUSTED, NULL, "No worker thread can be started");
   finish(u, TRN_RESOURCE_EXHAUSTED, error);
@@ -82,10 +86,12 @@ static void again(update *u) {
 }
 
 static void pulled(void *user, trn_status status, const trn_error *error, struct ArrowArray *array);
+static void piece_pulled(void *user, trn_status status, const trn_error *error, trn_ipc_piece *piece);
 
 static void pull(update *u) {
   trn_error *error = NULL;
-  trn_status status = trn_stream_next_array(u->stream, pulled, u, &error);
+  trn_status status = u->temporary ? trn_stream_next_ipc(u->stream, TRN_FLIGHT_BATCH_BYTES, piece_pulled, u, &error)
+                                   : trn_stream_next_array(u->stream, pulled, u, &error);
   if (status) finish(u, status, error);
   trn_error_unref(error);
 }
@@ -101,8 +107,40 @@ static void pulled(void *user, trn_status status, const trn_error *error, struct
     pull(u);
   } else {
     u->row++;
-    again(u); /* also for the end: a stream is not dropped from inside of its completion */
+    submit(u, step); /* also for the end: a stream is not dropped from inside of its completion */
   }
+}
+
+/* thread: worker: the spool may be a file */
+static void spool_piece(void *argument) {
+  update *u = argument;
+  trn_error *error = NULL;
+  trn_status status = TRN_OK;
+  bool is_end = !u->piece.release;
+  for (size_t i = 0; i < u->piece.slice_count && !is_end && !status; i++)
+    status = flightsql__temporary_add(u->temporary, u->piece.slices[i].data, u->piece.slices[i].size, &error);
+  if (!is_end) u->piece.release(u->piece.owner);
+  u->piece = (trn_ipc_piece){0};
+  if (is_end) {
+    status = flightsql__temporary_keep(u->temporary, &error);
+    flightsql__ingest_drop(u->temporary);
+    u->temporary = NULL;
+    u->row++;
+  }
+  if (status) finish(u, status, error);
+  else if (is_end) step(u);
+  else pull(u);
+  trn_error_unref(error);
+}
+
+static void piece_pulled(void *user, trn_status status, const trn_error *error, trn_ipc_piece *piece) {
+  update *u = user;
+  if (status) {
+    finish(u, status, error);
+    return;
+  }
+  u->piece = piece->release ? *piece : (trn_ipc_piece){0};
+  submit(u, spool_piece);
 }
 
 /* A temporary table of the session goes without a command. */
@@ -116,16 +154,34 @@ static bool drop_temporary(update *u, const trn_command *command) {
   return table != NULL;
 }
 
+/* A temporary table of columns, or of a query whose operation is given: its rows are read first. */
+static trn_status begin_temporary(update *u, const flightsql_command *command, trn_operation **operation,
+                                  trn_error **error) {
+  const trn_execute_request request = {.struct_size = sizeof request, .plan = command->plan, .protocol = "flightsql"};
+  trn_status status = flightsql__temporary_open(u->session, &command->command, &u->temporary, error);
+  if (!status && u->temporary && command->plan)
+    status = trn_backend_execute(u->session->session, &request, operation, error);
+  else if (!status && u->temporary)
+    status = flightsql__temporary_keep(u->temporary, error);
+  if (*operation) return status;
+  flightsql__ingest_drop(u->temporary);
+  u->temporary = NULL;
+  return status;
+}
+
 /* *is_done: nothing runs on. */
 static trn_status execute(update *u, flightsql_command *command, bool *is_done, trn_error **error) {
   trn_operation *operation = NULL;
   trn_stream *stream = NULL;
+  trn_slice schema = {0};
   *is_done = true;
   if (u->session->service->read_only)
     return trn_error_set(error, TRN_PERMISSION_DENIED, NULL, "This server is read only");
   if (drop_temporary(u, &command->command)) return TRN_OK;
   int64_t count = 0;
-  trn_status status = trn_command_execute(u->session->session, &command->command, &operation, &count, NULL, error);
+  trn_status status = command->is_temporary
+                          ? begin_temporary(u, command, &operation, error)
+                          : trn_command_execute(u->session->session, &command->command, &operation, &count, NULL, error);
   if (status || !operation) {
     u->count += count;
     return status;
@@ -133,6 +189,8 @@ static trn_status execute(update *u, flightsql_command *command, bool *is_done, 
   if (u->statement && !flightsql__statement_run(u->statement, operation))
     status = trn_error_set(error, TRN_CANCELLED, NULL, "The statement was cancelled");
   if (!status) status = trn_operation_result_stream(operation, &stream, error);
+  if (!status && u->temporary) status = trn_stream_schema_ipc(stream, &schema, error);
+  if (!status && u->temporary) status = flightsql__temporary_add(u->temporary, schema.data, schema.size, error);
   pthread_mutex_lock(&u->mutex);
   u->operation = operation;
   u->stream = stream;
@@ -211,7 +269,7 @@ static trn_status run_row(update *u, bool *is_done, trn_error **error) {
     if (u->parameters)
       status = flightsql__parameters_literals(arena, u->parameters, u->row, u->text.parameter_count, u->dialect,
                                               &literals, error);
-    if (!status) status = flightsql__parse(u->session, arena, &u->text, literals, &command, error);
+    if (!status) status = flightsql__command(u->session, arena, &u->text, literals, &command, error);
     if (!status) {
       status = execute(u, &command, is_done, error);
       flightsql__command_finish(&command);

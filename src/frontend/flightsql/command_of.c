@@ -1,0 +1,165 @@
+/* What a text is: a query, or a statement that changes things, as a command. The engine's planner tells it of its own dialect;
+ * what it has no word for (foreign keys, temporary tables) is read here and cut from the text that it gets. */
+#include "frontend/flightsql/flightsql.h"
+#include "plan/plan.h"
+
+/* ---- cutting ---- */
+
+size_t flightsql__temporary_at(const flightsql_text *text) {
+  size_t at = 1;
+  if (!flightsql__token_is(text, 0, "create")) return 0;
+  if (flightsql__token_is(text, 1, "or") && flightsql__token_is(text, 2, "replace")) at = 3;
+  bool is_temporary = flightsql__token_is(text, at, "temporary") || flightsql__token_is(text, at, "temp");
+  return is_temporary && flightsql__token_is(text, at + 1, "table") ? at : 0;
+}
+
+/* Where the definitions of CREATE TABLE name (..) begin; 0: it has none, or is another statement. */
+static size_t definitions_at(const flightsql_text *text) {
+  size_t at = 1;
+  if (!flightsql__token_is(text, 0, "create")) return 0;
+  while (at < text->count && !flightsql__token_is(text, at, "table")) {
+    if (flightsql__token_is(text, at, "(") || flightsql__token_is(text, at, "as")) return 0;
+    at++;
+  }
+  while (at < text->count && !flightsql__token_is(text, at, "(")) {
+    if (flightsql__token_is(text, at, "as")) return 0;
+    at++;
+  }
+  return at < text->count ? at : 0;
+}
+
+/* Behind the definition that begins at `at`: at its comma, or at the bracket that ends them all. */
+static size_t definition_end(const flightsql_text *text, size_t at) {
+  for (size_t depth = 0; at < text->count; at++) {
+    if (flightsql__token_is(text, at, "(")) depth++;
+    if (depth == 0 && (flightsql__token_is(text, at, ",") || flightsql__token_is(text, at, ")"))) return at;
+    if (flightsql__token_is(text, at, ")")) depth--;
+  }
+  return at;
+}
+
+static bool is_foreign_key(const flightsql_text *text, size_t at) {
+  if (flightsql__token_is(text, at, "constraint")) at += 2;
+  return flightsql__token_is(text, at, "foreign") && flightsql__token_is(text, at + 1, "key");
+}
+
+static void keep(trn_strbuf *out, trn_arena *arena, const flightsql_text *text, size_t from, size_t to,
+                 const char *const *literals) {
+  if (from >= to) return;
+  char *part = flightsql__text_slice(arena, text, from, to, literals);
+  if (!part) out->failed = true;
+  else trn__strbuf_printf(out, "%s%s", out->size ? " " : "", part);
+}
+
+/* The statement as the engine's planner takes it. */
+static char *engine_text(trn_arena *arena, const flightsql_text *text, const char *const *literals) {
+  size_t temporary = flightsql__temporary_at(text), at = definitions_at(text), from = 0;
+  trn_strbuf out = {0};
+  if (temporary) {
+    keep(&out, arena, text, 0, temporary, literals);
+    from = temporary + 1;
+  }
+  for (bool more = at != 0; more;) { /* `at` is the comma or the bracket before a definition */
+    size_t end = definition_end(text, at + 1);
+    if (is_foreign_key(text, at + 1)) {
+      bool is_first = flightsql__token_is(text, at, "("), is_last = !flightsql__token_is(text, end, ",");
+      keep(&out, arena, text, from, is_first ? at + 1 : at, literals);
+      from = is_first && !is_last ? end + 1 : end;
+    }
+    more = flightsql__token_is(text, end, ",");
+    at = end;
+  }
+  keep(&out, arena, text, from, text->count, literals);
+  char *copy = out.failed || !out.data ? NULL : trn__arena_str(arena, out.data, out.size);
+  trn__strbuf_finish(&out);
+  return copy;
+}
+
+/* ---- what it is ---- */
+
+static flightsql_kind kind_of(const trn_statement *statement) {
+  if (statement->kind == TRN_STATEMENT_QUERY) return FLIGHTSQL_QUERY;
+  switch (statement->command->kind) {
+  case TRN_COMMAND_INSERT:
+  case TRN_COMMAND_DELETE:
+  case TRN_COMMAND_UPDATE:
+  case TRN_COMMAND_COPY: return FLIGHTSQL_DML;
+  default: return FLIGHTSQL_DDL;
+  }
+}
+
+trn_status flightsql__classify(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
+                               const char *const *literals, flightsql_kind *kind, trn_plan **plan,
+                               struct ArrowSchema *parameters, trn_error **error) {
+  trn_statement decoded = {0};
+  *plan = NULL;
+  if (parameters) *parameters = (struct ArrowSchema){0};
+  if (flightsql__dialect(session) == FLIGHTSQL_SPARK) {
+    *kind = flightsql__kind(text);
+    if (*kind == FLIGHTSQL_QUERY) {
+      char *sql = flightsql__text_slice(arena, text, 0, text->count, literals);
+      return sql ? flightsql__plan(session, sql, plan, error) : trn__no_memory(error);
+    }
+    flightsql_command command;
+    trn_status status = flightsql__parse(session, arena, text, literals, &command, error);
+    if (!status) flightsql__command_finish(&command);
+    return status;
+  }
+  char *sql = engine_text(arena, text, literals);
+  trn_status status = sql ? flightsql__decode(session, sql, &decoded, error) : trn__no_memory(error);
+  if (status) return status;
+  *kind = kind_of(&decoded);
+  if (*kind == FLIGHTSQL_QUERY) *plan = trn_plan_ref(decoded.plan);
+  if (parameters && decoded.parameters && trn__schema_copy(decoded.parameters, parameters)) {
+    trn_plan_unref(*plan);
+    *plan = NULL;
+    status = trn__no_memory(error);
+  }
+  if (decoded.release) decoded.release(&decoded);
+  return status;
+}
+
+/* ---- commands ---- */
+
+static trn_status engine_command(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
+                                 const char *const *literals, flightsql_command *out, trn_error **error) {
+  char *sql = engine_text(arena, text, literals);
+  trn_status status = sql ? flightsql__decode(session, sql, &out->decoded, error) : trn__no_memory(error);
+  if (status) return status;
+  if (out->decoded.kind != TRN_STATEMENT_COMMAND)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The text is a query: it changes nothing");
+  out->command = *out->decoded.command;
+  if (out->command.plan) out->plan = trn_plan_ref(out->command.plan);
+  if (!out->command.table) return TRN_OK;
+  out->table = *out->command.table;
+  out->command.table = &out->table;
+  if (out->command.kind != TRN_COMMAND_CREATE_TABLE) return TRN_OK;
+  out->is_temporary = flightsql__temporary_at(text) != 0;
+  if (!out->table.format) out->table.format = "parquet";
+  trn_constraint *constraints = NULL;
+  size_t count = 0;
+  if (definitions_at(text)) status = flightsql__parse_constraints(arena, text, &constraints, &count, error);
+  if (count) {
+    out->table.constraints = constraints;
+    out->table.constraint_count = count;
+  }
+  return status;
+}
+
+trn_status flightsql__command(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
+                              const char *const *literals, flightsql_command *out, trn_error **error) {
+  if (flightsql__dialect(session) == FLIGHTSQL_SPARK)
+    return flightsql__parse(session, arena, text, literals, out, error);
+  *out = (flightsql_command){0};
+  trn_status status = engine_command(session, arena, text, literals, out, error);
+  if (status) flightsql__command_finish(out);
+  return status;
+}
+
+void flightsql__command_finish(flightsql_command *command) {
+  trn_plan_unref(command->plan);
+  command->plan = NULL;
+  trn__schema_release(&command->schema);
+  if (command->decoded.release) command->decoded.release(&command->decoded);
+  command->decoded = (trn_statement){0};
+}
