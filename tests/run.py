@@ -48,7 +48,7 @@ def engine():
 
 
 def pytest(*arguments):
-    run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+    run(sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *arguments)  # what is skipped says so
 
 
 def clients():

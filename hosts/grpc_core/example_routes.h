@@ -13,7 +13,8 @@ typedef struct example_arguments {
   trn_backend *backend; /* NULL for a library's routes */
 } example_arguments;
 
-/* [--tls CERTIFICATE KEY CLIENT_CA] [ENGINE FUNCTIONS | LIBRARY]. LIBRARY exports echo_routes_create. False: said why. */
+/* [--tls CERTIFICATE KEY CLIENT_CA] [ENGINE FUNCTIONS | LIBRARY]. LIBRARY exports echo_routes_create. False: said why.
+ */
 bool example_arguments_init(example_arguments *arguments, int argc, char **argv);
 void example_arguments_finish(example_arguments *arguments);
 /* Gives the whole file, NUL-terminated (free). */

@@ -160,12 +160,12 @@ static void pump(trn_exchange *x) {
     if (due == NOTHING) break;
     pthread_mutex_unlock(&x->mutex);
     switch (due) {
-      case OPEN: trn_call_deliver_open(x->call); break;
-      case MESSAGE: trn_call_deliver_message(x->call, slice); break;
-      case HALF_CLOSE: trn_call_deliver_half_close(x->call); break;
-      case WRITABLE: trn_call_deliver_writable(x->call); break;
-      case CANCEL: trn_call_deliver_cancel(x->call); break;
-      default: trn_call_deliver_done(x->call); return;
+    case OPEN: trn_call_deliver_open(x->call); break;
+    case MESSAGE: trn_call_deliver_message(x->call, slice); break;
+    case HALF_CLOSE: trn_call_deliver_half_close(x->call); break;
+    case WRITABLE: trn_call_deliver_writable(x->call); break;
+    case CANCEL: trn_call_deliver_cancel(x->call); break;
+    default: trn_call_deliver_done(x->call); return;
     }
     if (due == OPEN || due == MESSAGE) start_read(x);
     pthread_mutex_lock(&x->mutex);
@@ -469,9 +469,10 @@ void trn_exchange_closed(trn_exchange *x, bool is_cancelled) {
   pump(x);
 }
 
-trn_status trn_exchange_open(const trn_call_request *request, const trn_exchange_io *ops, void *io, trn_exchange **out) {
-  static const trn_call_host host = {sizeof(trn_call_host), host_send,  host_finish, host_recv, host_initial,
-                                     host_abort,            host_destroy};
+trn_status trn_exchange_open(const trn_call_request *request, const trn_exchange_io *ops, void *io,
+                             trn_exchange **out) {
+  static const trn_call_host host = {sizeof(trn_call_host), host_send,  host_finish, host_recv,
+                                     host_initial,          host_abort, host_destroy};
   trn_exchange *x = calloc(1, sizeof *x);
   if (!x) return TRN_RESOURCE_EXHAUSTED;
   x->ops = ops;

@@ -40,15 +40,15 @@ typedef struct trn_exchange_write {
 /* thread: any; locks: none. Each of read, write and poke that returned true is answered once, never inline; false: it
  * did not start, and the call is lost. */
 typedef struct trn_exchange_io {
-  bool (*read)(void *io);                                  /* answered by trn_exchange_received */
+  bool (*read)(void *io);                                   /* answered by trn_exchange_received */
   bool (*write)(void *io, const trn_exchange_write *write); /* answered by trn_exchange_written */
-  bool (*poke)(void *io);                                  /* answered by trn_exchange_poked, on a thread of the server */
+  bool (*poke)(void *io); /* answered by trn_exchange_poked, on a thread of the server */
   void (*cancel)(void *io, trn_status status, const char *message);
   void (*destroy)(void *io); /* the last reference to the call is gone */
 } trn_exchange_io;
 
-/* Makes the call. Takes `io` on success. trn_exchange_start and trn_exchange_closed must follow once each. The exchange may
- * be gone once those two were called and all reads, writes and pokes were answered. */
+/* Makes the call. Takes `io` on success. trn_exchange_start and trn_exchange_closed must follow once each. The exchange
+ * may be gone once those two were called and all reads, writes and pokes were answered. */
 trn_status trn_exchange_open(const trn_call_request *request, const trn_exchange_io *ops, void *io, trn_exchange **out);
 /* Opens the call, on a thread of the server. */
 void trn_exchange_start(trn_exchange *x);

@@ -270,7 +270,7 @@ static void request_finish(request *q) {
   if (q->context) grpc_auth_context_release(q->context);
 }
 
-static trn_status request_init(request *q, const acceptor *a) {
+static trn_status request_init(request *q, const acceptor *a, const trn_method *method) {
   const trn_grpc_options *options = &a->poller->mount->options;
   const grpc_metadata_array *in = &a->metadata;
   if (in->count > TRN_HOST_METADATA_MAX) return TRN_RESOURCE_EXHAUSTED;
@@ -286,6 +286,10 @@ static trn_status request_init(request *q, const acceptor *a) {
     if (!q->metadata[q->count++].key) return TRN_RESOURCE_EXHAUSTED;
   }
   trn_status status = options->identify ? options->identify(options->user, a->call, in, &q->identity) : TRN_OK;
+  if (status == TRN_UNAUTHENTICATED && method->authenticates) { /* it asks for credentials itself */
+    q->identity = (trn_grpc_identity){0};
+    return TRN_OK;
+  }
   if (status || q->identity.name) return status;
   q->context = grpc_call_auth_context(a->call);
   q->identity.name = q->name = identity_of(q->context);
@@ -297,7 +301,7 @@ static void serve(acceptor *a, const trn_method *method) {
   static const trn_exchange_io ops = {rpc_read, rpc_write, rpc_poke, rpc_cancel, rpc_destroy};
   request q = {0};
   rpc *r = calloc(1, sizeof *r);
-  trn_status status = r ? request_init(&q, a) : TRN_RESOURCE_EXHAUSTED;
+  trn_status status = r ? request_init(&q, a, method) : TRN_RESOURCE_EXHAUSTED;
   if (!status) {
     *r = (rpc){{on_read}, {on_written}, {on_poked}, {on_closed}, a->call, NULL, NULL, 0};
     trn_call_request made = {sizeof made,
@@ -395,7 +399,8 @@ static trn_status add_all_acceptors(trn_grpc_mount *mount) {
 }
 
 trn_status trn_grpc_mount_create(grpc_server *server, const trn_grpc_options *options, trn_grpc_mount **out) {
-  if (!server || !options || options->struct_size < sizeof *options || !options->routes || options->threads > THREADS_MAX)
+  if (!server || !options || options->struct_size < sizeof *options || !options->routes ||
+      options->threads > THREADS_MAX)
     return TRN_INVALID_ARGUMENT;
   unsigned threads = options->threads ? options->threads : 2;
   trn_grpc_mount *mount = calloc(1, sizeof *mount + threads * sizeof *mount->pollers);
@@ -436,7 +441,8 @@ void trn_grpc_mount_destroy(trn_grpc_mount *mount) {
     if (p->is_running)
       pthread_join(p->thread, NULL);
     else
-      while (grpc_completion_queue_next(p->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type != GRPC_QUEUE_SHUTDOWN) {
+      while (grpc_completion_queue_next(p->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
+             GRPC_QUEUE_SHUTDOWN) {
       }
     grpc_completion_queue_destroy(p->queue);
   }

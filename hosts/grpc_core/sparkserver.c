@@ -1,5 +1,6 @@
 /* A grpc_server with a service of its own and Spark Connect mounted in it.
- * usage: sparkserver [--tls CERTIFICATE KEY CLIENT_CA] [ENGINE FUNCTIONS] */
+ * usage: sparkserver [--registered] [--tls CERTIFICATE KEY CLIENT_CA] [ENGINE FUNCTIONS]
+ * --registered: the program takes calls of unknown methods itself, so that ours are registered one by one. */
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
@@ -13,15 +14,17 @@
 #include "example_routes.h"
 #include "trunnion_grpc.h"
 
-/* ---- the program's own service: /example.Owner/Hello gives its message back ---- */
+/* ---- the program's own service: /example.Owner/Hello gives its message back; with --registered the rest is refused
+ * ---- */
 
 typedef struct own_call {
   grpc_call *call;
   grpc_metadata_array metadata;
   grpc_byte_buffer *message;
   gpr_timespec deadline;
+  grpc_call_details details;
   int is_cancelled;
-  bool is_answered;
+  bool is_answered, is_unknown;
 } own_call;
 
 typedef struct owner {
@@ -30,19 +33,29 @@ typedef struct owner {
   void *hello;
 } owner;
 
-static void own_next(owner *o) {
+static void own_next(owner *o, bool is_unknown) {
   own_call *c = calloc(1, sizeof *c);
   if (!c) return;
+  c->is_unknown = is_unknown;
   grpc_metadata_array_init(&c->metadata);
-  grpc_server_request_registered_call(o->server, o->hello, &c->call, &c->deadline, &c->metadata, &c->message, o->queue,
-                                      o->queue, c);
+  grpc_call_details_init(&c->details);
+  if (is_unknown)
+    grpc_server_request_call(o->server, &c->call, &c->details, &c->metadata, o->queue, o->queue, c);
+  else
+    grpc_server_request_registered_call(o->server, o->hello, &c->call, &c->deadline, &c->metadata, &c->message,
+                                        o->queue, o->queue, c);
 }
 
 static void own_answer(own_call *c) {
+  grpc_slice refusal = grpc_slice_from_static_string("The owner knows no such method");
   grpc_op ops[4];
   memset(ops, 0, sizeof ops);
   ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
   ops[1].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+  if (c->is_unknown) {
+    ops[1].data.send_status_from_server.status = GRPC_STATUS_UNIMPLEMENTED;
+    ops[1].data.send_status_from_server.status_details = &refusal;
+  }
   ops[2].op = GRPC_OP_RECV_CLOSE_ON_SERVER;
   ops[2].data.recv_close_on_server.cancelled = &c->is_cancelled;
   ops[3].op = GRPC_OP_SEND_MESSAGE;
@@ -58,13 +71,14 @@ static void own_serve(owner *o) {
     own_call *c = event.tag;
     if (!c) return;
     if (c->call && !c->is_answered) {
-      own_next(o);
+      own_next(o, c->is_unknown);
       own_answer(c);
       continue;
     }
     if (c->call) grpc_call_unref(c->call);
     if (c->message) grpc_byte_buffer_destroy(c->message);
     grpc_metadata_array_destroy(&c->metadata);
+    grpc_call_details_destroy(&c->details);
     free(c);
   }
 }
@@ -137,17 +151,19 @@ int main(int argc, char **argv) {
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
-  if (!example_arguments_init(&arguments, argc, argv)) return 1;
+  bool is_registered = argc > 1 && strcmp(argv[1], "--registered") == 0;
+  if (!example_arguments_init(&arguments, argc - is_registered, argv + is_registered)) return 1;
   grpc_init();
   owner o = {server_create(), grpc_completion_queue_create_for_next(NULL), NULL};
   grpc_server_register_completion_queue(o.server, o.queue, NULL);
-  o.hello = grpc_server_register_method(o.server, "/example.Owner/Hello", NULL, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
+  o.hello =
+      grpc_server_register_method(o.server, "/example.Owner/Hello", NULL, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
   grpc_server_credentials *owners = credentials(&arguments);
   int port = grpc_server_add_http2_port(o.server, "127.0.0.1:0", owners);
   grpc_server_credentials_release(owners);
 
   trn_grpc_mount *mount = NULL;
-  trn_grpc_options options = {sizeof options, arguments.routes, 0, false, identify, NULL};
+  trn_grpc_options options = {sizeof options, arguments.routes, 0, is_registered, identify, NULL};
   trn_status status = port ? trn_grpc_mount_create(o.server, &options, &mount) : TRN_UNAVAILABLE;
   if (status) {
     fprintf(stderr, "mount: %s\n", trn_status_name(status));
@@ -163,7 +179,8 @@ int main(int argc, char **argv) {
   if (pthread_create(&stopper, NULL, stop_at_signal, &o)) return 1;
   printf("libgrpc: Spark Connect on sc://127.0.0.1:%d\n", port);
   fflush(stdout);
-  own_next(&o);
+  own_next(&o, false);
+  if (is_registered) own_next(&o, true);
   own_serve(&o);
 
   pthread_join(stopper, NULL);

@@ -31,9 +31,11 @@ typedef struct trn_grpc_options {
   const trn_routes *routes; /**< complete; outlives the mount */
   unsigned threads;         /**< 0: two */
   /** How calls come in. False: all that the server has no registered method for, once (a server with registered methods
-   *  only never answers an unknown one). True: our paths are registered, for owners who request generic calls themselves. */
+   *  only never answers an unknown one). True: our paths are registered, for owners who request generic calls
+   * themselves. */
   bool registered;
-  /** Asked once per call, before it is opened; must not block. A status other than OK ends the call. When it is NULL, or
+  /** Asked once per call, before it is opened; must not block. A status other than OK ends the call (UNAUTHENTICATED:
+   *  not at methods that check credentials themselves). When it is NULL, or
    *  gives no name, the identity in the call's auth context counts: a client certificate's common name, or what the
    *  owner's auth metadata processor set. */
   trn_status (*identify)(void *user, grpc_call *call, const grpc_metadata_array *metadata, trn_grpc_identity *out);

@@ -199,11 +199,16 @@ int64_t DeadlineNs(gpr_timespec deadline) {
 grpc::Status Rpc::Open(const trn_method *method) {
   static const trn_exchange_io ops = {IoRead, IoWrite, IoPoke, IoCancel, IoDestroy};
   Identity identity;
+  bool is_unknown = false;
   if (poller->options->identify) {
     grpc::Status status = poller->options->identify(context, &identity);
-    if (!status.ok()) return status;
+    is_unknown = status.error_code() == grpc::StatusCode::UNAUTHENTICATED && method->authenticates;
+    if (is_unknown)
+      identity = Identity(); /* the frontend asks for credentials itself */
+    else if (!status.ok())
+      return status;
   }
-  if (identity.name.empty()) identity.name = Authenticated(context.auth_context().get());
+  if (identity.name.empty() && !is_unknown) identity.name = Authenticated(context.auth_context().get());
   if (identity.name.find('\0') != std::string::npos)
     return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "The identity has a NUL in it");
   const auto &sent = context.client_metadata();
@@ -249,7 +254,7 @@ void Rpc::OnAccepted(bool is_ok) {
     Refuse(status);
 }
 
-}  // namespace
+} // namespace
 
 void Mount::Poller::Accept() noexcept {
   Rpc *rpc = new (std::nothrow) Rpc(this);
@@ -297,4 +302,4 @@ Mount::~Mount() {
   Stop();
 }
 
-}  // namespace trunnion
+} // namespace trunnion

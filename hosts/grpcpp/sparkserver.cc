@@ -15,11 +15,12 @@ namespace {
 
 /* The program's own service: /example.Owner/Hello gives its message back. */
 class Owner final : public grpc::Service {
- public:
+public:
   Owner() {
     AddMethod(new grpc::internal::RpcServiceMethod(
         "/example.Owner/Hello", grpc::internal::RpcMethod::NORMAL_RPC,
-        new grpc::internal::RpcMethodHandler<Owner, grpc::ByteBuffer, grpc::ByteBuffer, grpc::ByteBuffer, grpc::ByteBuffer>(
+        new grpc::internal::RpcMethodHandler<Owner, grpc::ByteBuffer, grpc::ByteBuffer, grpc::ByteBuffer,
+                                             grpc::ByteBuffer>(
             [](Owner *, grpc::ServerContext *, const grpc::ByteBuffer *in, grpc::ByteBuffer *out) {
               *out = *in;
               return grpc::Status::OK;
@@ -30,7 +31,7 @@ class Owner final : public grpc::Service {
 
 /* The program's own interceptor sees every call, ours too. */
 class Stamp final : public grpc::experimental::Interceptor {
- public:
+public:
   void Intercept(grpc::experimental::InterceptorBatchMethods *methods) override {
     if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA))
       methods->GetSendInitialMetadata()->insert({"seen-by", "the-owners-interceptor"});
@@ -39,7 +40,7 @@ class Stamp final : public grpc::experimental::Interceptor {
 };
 
 class Stamps final : public grpc::experimental::ServerInterceptorFactoryInterface {
- public:
+public:
   grpc::experimental::Interceptor *CreateServerInterceptor(grpc::experimental::ServerRpcInfo *) override {
     return new Stamp;
   }
@@ -67,7 +68,7 @@ std::shared_ptr<grpc::ServerCredentials> Credentials(const example_arguments &ar
   return grpc::SslServerCredentials(options);
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char **argv) {
   sigset_t set;

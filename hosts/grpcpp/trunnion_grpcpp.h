@@ -22,8 +22,8 @@
 
 namespace trunnion {
 
-/** Who sends a call. An empty name: what the server's auth context says - a client certificate's common name, or what the
- *  owner's AuthMetadataProcessor set. */
+/** Who sends a call. An empty name: what the server's auth context says - a client certificate's common name, or what
+ * the owner's AuthMetadataProcessor set. */
 struct Identity {
   std::string name;
   std::vector<std::string> groups;
@@ -32,12 +32,13 @@ struct Identity {
 struct Options {
   const trn_routes *routes; /**< complete; outlives the mount */
   unsigned threads = 2;     /**< each with a completion queue of its own */
-  /** Asked once per call, before it is opened; must not block or throw. A status other than OK ends the call with it. */
+  /** Asked once per call, before it is opened; must not block or throw. A status other than OK ends the call with it,
+   * but for UNAUTHENTICATED at methods that check credentials themselves. */
   std::function<grpc::Status(const grpc::ServerContext &, Identity *)> identify = nullptr;
 };
 
 class Mount {
- public:
+public:
   /** Adds the generic service and the queues to `builder`. No other AsyncGenericService may be in it. */
   Mount(grpc::ServerBuilder &builder, Options options);
   Mount(const Mount &) = delete;
@@ -51,11 +52,11 @@ class Mount {
 
   struct Poller; /* internal */
 
- private:
+private:
   Options options_;
   grpc::AsyncGenericService service_;
   std::vector<std::unique_ptr<Poller>> pollers_;
 };
 
-}  // namespace trunnion
+} // namespace trunnion
 #endif

@@ -1,5 +1,5 @@
-/* A frontend that tells what its host does: serves /trunnion.Echo/..., counts, and checks the contract of call.h on every
- * callback. For tests/clients/test_hosts.py. */
+/* A frontend that tells what its host does: serves /trunnion.Echo/..., counts, and checks the contract of call.h on
+ * every callback. For tests/clients/test_hosts.py. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +16,7 @@ typedef struct echo_call {
   int sent; /* of Flood */
 } echo_call;
 
-static struct {
-  atomic_int opened, done, cancelled, slices, slices_peak, violations, writable;
-} counts;
+static struct { atomic_int opened, done, cancelled, slices, slices_peak, violations, writable; } counts;
 
 static void check(bool holds) {
   if (!holds) atomic_fetch_add(&counts.violations, 1);
@@ -88,7 +86,11 @@ static void on_open(trn_call *call, void *service) {
 
 static void finish(trn_call *call, trn_status status, const void *details, size_t details_size) {
   trn_metadata trailing[] = {{"trail", "a", 1}, {"trail", "b", 1}, {"trail-bin", "\0\xff\1", 3}};
-  trn_call_finish(call, status, status ? "m\xc3\xbc" "de, 100%" : NULL, details, details_size, trailing, 3);
+  trn_call_finish(call, status,
+                  status ? "m\xc3\xbc"
+                           "de, 100%"
+                         : NULL,
+                  details, details_size, trailing, 3);
   trn_slice late = slice_of("late", 4);
   check(trn_call_send(call, &late, 1, 0) == TRN_SEND_CLOSED);
   trn_call_finish(call, TRN_INTERNAL, "a second end", NULL, 0, NULL, 0);
@@ -127,8 +129,9 @@ static void on_message(trn_call *call, void *user, trn_slice message) {
   } else {
     char text[256];
     release(reply.owner);
-    snprintf(text, sizeof text, "opened=%d done=%d cancelled=%d slices=%d peak=%d writable=%d violations=%d", counts.opened,
-             counts.done, counts.cancelled, counts.slices, counts.slices_peak, counts.writable, counts.violations);
+    snprintf(text, sizeof text, "opened=%d done=%d cancelled=%d slices=%d peak=%d writable=%d violations=%d",
+             counts.opened, counts.done, counts.cancelled, counts.slices, counts.slices_peak, counts.writable,
+             counts.violations);
     reply = slice_of(text, strlen(text));
     trn_call_send(call, &reply, 1, TRN_SEND_MORE);
     finish(call, TRN_OK, NULL, 0);
@@ -177,13 +180,15 @@ static void on_done(trn_call *call, void *user) {
 /* Gives the routes. Exported for tests that load this. */
 trn_status echo_routes_create(trn_routes **out);
 trn_status echo_routes_create(trn_routes **out) {
-#define ECHO_METHOD(name, kind, max)                                                                                      \
-  {sizeof(trn_method), "/trunnion.Echo/" name, kind, on_open, on_message, on_half_close, on_writable, on_cancel, on_done, \
-   NULL, max, false}
+#define ECHO_METHOD(name, kind, max)                                                                                   \
+  {                                                                                                                    \
+    sizeof(trn_method), "/trunnion.Echo/" name, kind, on_open, on_message, on_half_close, on_writable, on_cancel,      \
+        on_done, NULL, max, false                                                                                      \
+  }
   static const trn_method methods[] = {
-      ECHO_METHOD("Talk", TRN_METHOD_BIDI, 1 << 20),        ECHO_METHOD("Fail", TRN_METHOD_UNARY, 0),
-      ECHO_METHOD("Abort", TRN_METHOD_SERVER_STREAM, 0),    ECHO_METHOD("Flood", TRN_METHOD_SERVER_STREAM, 0),
-      ECHO_METHOD("Wait", TRN_METHOD_SERVER_STREAM, 0),     ECHO_METHOD("Counts", TRN_METHOD_UNARY, 0),
+      ECHO_METHOD("Talk", TRN_METHOD_BIDI, 1 << 20),     ECHO_METHOD("Fail", TRN_METHOD_UNARY, 0),
+      ECHO_METHOD("Abort", TRN_METHOD_SERVER_STREAM, 0), ECHO_METHOD("Flood", TRN_METHOD_SERVER_STREAM, 0),
+      ECHO_METHOD("Wait", TRN_METHOD_SERVER_STREAM, 0),  ECHO_METHOD("Counts", TRN_METHOD_UNARY, 0),
   };
   trn_status status = trn_routes_create(out);
   if (!status) status = trn_routes_add(*out, methods, sizeof methods / sizeof *methods, NULL);

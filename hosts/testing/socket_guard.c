@@ -13,7 +13,8 @@ static void note(const char *name, void *caller) {
   Dl_info info = {0};
   char line[4200];
   const char *path = getenv("SOCKET_GUARD_LOG");
-  int size = snprintf(line, sizeof line, "%s %s\n", name, dladdr(caller, &info) && info.dli_fname ? info.dli_fname : "?");
+  int size =
+      snprintf(line, sizeof line, "%s %s\n", name, dladdr(caller, &info) && info.dli_fname ? info.dli_fname : "?");
   int file = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
   if (file >= 0) {
     if (write(file, line, (size_t)size) != size) abort();
@@ -21,12 +22,12 @@ static void note(const char *name, void *caller) {
   }
 }
 
-#define GUARD(name, parameters, arguments)                  \
-  int name parameters {                                     \
-    int (*next) parameters = NULL;                          \
-    note(#name, __builtin_return_address(0));               \
-    *(void **)&next = dlsym(RTLD_NEXT, #name);              \
-    return next arguments;                                  \
+#define GUARD(name, parameters, arguments)                                                                             \
+  int name parameters {                                                                                                \
+    int(*next) parameters = NULL;                                                                                      \
+    note(#name, __builtin_return_address(0));                                                                          \
+    *(void **)&next = dlsym(RTLD_NEXT, #name);                                                                         \
+    return next arguments;                                                                                             \
   }
 
 GUARD(socket, (int domain, int type, int protocol), (domain, type, protocol))

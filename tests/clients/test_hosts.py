@@ -1,5 +1,6 @@
 """Other people's servers with Spark Connect mounted in them: libgrpc, libgrpc++, grpcio, grpc-go, tonic. Same process, their sockets.
-TRUNNION_LIB_DIR: where libtrunnion.so, the engine and the functions lie (default build/release)."""
+TRUNNION_LIB_DIR: where libtrunnion.so, the engine and the functions lie (default build/release). TRUNNION_HOST_FLAGS: more flags for
+the compilers of hosts/grpc_core and hosts/grpcpp, such as -fsanitize=address,undefined."""
 import contextlib, hashlib, os, pathlib, re, shutil, signal, subprocess, sys, threading, time, uuid
 import grpc
 import pytest
@@ -12,6 +13,7 @@ from test_tpch import same
 from tpch_dataframe import QUERIES
 
 LIBRARIES = pathlib.Path(os.environ.get("TRUNNION_LIB_DIR", ROOT / "build/release")).absolute()
+SANITIZE = os.environ.get("TRUNNION_HOST_FLAGS", "").split()
 SERVICE = "/spark.connect.SparkConnectService/"
 
 
@@ -37,7 +39,7 @@ def build_grpc_core():
     folder.mkdir(parents=True, exist_ok=True)
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "grpc"], capture_output=True, text=True, check=True).stdout.split()
     here = ROOT / "hosts/grpc_core"
-    subprocess.run(["cc", "-std=gnu17", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "include", *sorted(here.glob("*.c")),
+    subprocess.run(["cc", "-std=gnu17", "-g", "-O1", "-Wall", "-Wextra", "-Werror", *SANITIZE, "-I", ROOT / "include", *sorted(here.glob("*.c")),
                     "-o", folder / "sparkserver", f"-L{LIBRARIES}", "-ltrunnion", *flags, "-ldl", "-pthread"], check=True)
     return folder
 
@@ -46,7 +48,7 @@ def build_grpcpp():
     folder = CACHE / "grpcpp"
     folder.mkdir(parents=True, exist_ok=True)
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "grpc++", "grpc"], capture_output=True, text=True, check=True).stdout.split()
-    common = ["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "include"]
+    common = ["-g", "-O1", "-Wall", "-Wextra", "-Werror", *SANITIZE, "-I", ROOT / "include"]
     objects = []
     for name in ("exchange", "example_routes"):
         objects.append(folder / f"{name}.o")
@@ -597,6 +599,22 @@ def test_calls_that_are_cancelled_at_any_moment_are_freed(echo):
         with contextlib.suppress(grpc.RpcError):  # some end before
             list(call)
     assert settled(echo)
+
+
+def test_an_owner_who_takes_unknown_calls_himself(program):
+    if program[0] != "grpc_core":
+        pytest.skip("only libgrpc's owners can")
+    host = echo_host(program, "--registered")
+    try:
+        with grpc.insecure_channel(host.address) as channel:
+            talk, hello = channel.stream_stream("/trunnion.Echo/Talk"), channel.unary_unary("/example.Owner/Hello")
+            for i in range(20):  # more than are waited for at once
+                assert list(talk(iter([b"one", b"two"]))) == [b"one", b"two"]
+                assert hello(b"%d" % i) == b"%d" % i
+                error = refused(channel.unary_stream("/nobody.Nothing/Ever")(b""))
+                assert (error.code(), error.details()) == (grpc.StatusCode.UNIMPLEMENTED, "The owner knows no such method")
+    finally:
+        assert host.stop() == 0
 
 
 def certificates(folder):

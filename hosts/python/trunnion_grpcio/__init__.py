@@ -22,6 +22,10 @@ class Error(Exception):
     pass
 
 
+class Unknown(Exception):
+    """For `identify`: nobody who may call. The call ends with UNAUTHENTICATED, but for methods that check credentials themselves."""
+
+
 class Identity:
     """Who sends a call, for `identify`."""
 
@@ -68,7 +72,7 @@ class Routes:
 
     def handler(self, identify=None):
         """A generic handler for server.add_generic_rpc_handlers. `identify(context)` gives an Identity, or None: what the
-        transport authenticated counts. What it raises ends the call; context.abort says how."""
+        transport authenticated counts. What it raises ends the call: Unknown, or context.abort says how."""
         return _Handler(self, identify)
 
     def close(self):
@@ -116,8 +120,14 @@ class _Handler(grpc.GenericRpcHandler):
             context.abort(grpc.StatusCode.UNAVAILABLE, "The server stops")
         call = None
         try:
-            identity = self._identify(context) if self._identify else None
-            if identity is None:
+            identity, is_unknown = None, False
+            try:
+                identity = self._identify(context) if self._identify else None
+            except Unknown as error:
+                is_unknown = method.contents.authenticates
+                if not is_unknown:
+                    context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error) or "The caller is not known")
+            if identity is None and not is_unknown:
                 name = _call.identity_of(context)
                 identity = Identity(name) if name else None
             call = _call.Call(self._table._library, method, self._table._leave)

@@ -19,7 +19,7 @@ class Metadata(c.Structure):
 
 class Method(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("path", c.c_char_p), ("kind", c.c_int), ("callbacks", c.c_void_p * 6),
-                ("service", c.c_void_p), ("message_bytes_max", c.c_size_t)]
+                ("service", c.c_void_p), ("message_bytes_max", c.c_size_t), ("authenticates", c.c_bool)]
 
 
 Send = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(Slice), c.c_size_t, c.c_uint)
