@@ -199,3 +199,92 @@ def test_other_readers_of_adbc(address, connect, run):
     connection = connect()
     frame = polars.read_database("SELECT 1 AS a, 'x' AS b", connection)
     assert frame.rows() == [(1, "x")]
+
+
+def test_temporary_tables_are_the_sessions(connect, run, table):
+    mine, other = connect(), connect()
+
+    def on(connection, text):
+        with connection.cursor() as cursor:
+            cursor.execute(text)
+            return cursor.fetchall()
+
+    on(mine, f"CREATE TEMPORARY TABLE {table} AS SELECT 1 AS a, 'x' AS b UNION ALL SELECT 2, NULL")
+    assert on(mine, f"SELECT a, b FROM {table} ORDER BY a") == [(1, "x"), (2, None)]
+    with pytest.raises(adm.Error):
+        on(other, f"SELECT * FROM {table}")
+    with pytest.raises(adm.Error):
+        on(mine, f"CREATE TEMP TABLE {table} (a INT)")
+    on(mine, f"CREATE TEMP TABLE IF NOT EXISTS {table} (a INT)")
+    assert on(mine, f"SELECT count(*) FROM {table}") == [(2,)]
+    on(mine, f"CREATE OR REPLACE TEMPORARY TABLE {table} AS SELECT a + 10 AS a FROM {table}")  # out of itself
+    assert on(mine, f"SELECT a FROM {table} ORDER BY a") == [(11,), (12,)]
+    on(mine, f"DROP TABLE {table}")
+    with pytest.raises(adm.Error):
+        on(mine, f"SELECT * FROM {table}")
+    with pytest.raises(adm.Error):
+        on(mine, f"CREATE TEMPORARY VIEW {table} AS SELECT 1")
+    with pytest.raises(adm.Error):
+        on(mine, f"SELECT * FROM {table}")  # no lasting view was made of it
+
+
+def test_a_large_temporary_table_goes_through_a_file(connect, table):
+    with connect().cursor() as cursor:
+        cursor.execute(f"CREATE TEMPORARY TABLE {table} AS SELECT value, repeat('x', 100) AS s FROM generate_series(1, 500000)")
+        cursor.execute(f"SELECT count(*), sum(value), min(length(s)) FROM {table}")
+        assert cursor.fetchall() == [(500_000, 125_000_250_000, 100)]
+
+
+def test_keys_of_tables_are_told(address, run, table):
+    flight = pytest.importorskip("pyarrow.flight")
+    run(f"CREATE TABLE {table} (a INT PRIMARY KEY, b VARCHAR NOT NULL, CONSTRAINT parent FOREIGN KEY (b) REFERENCES other (x) ON DELETE CASCADE)")
+    with flight.connect(f"grpc://{address}") as client:
+
+        def keys(command):
+            any_ = proto(1, "type.googleapis.com/arrow.flight.protocol.sql." + command) + proto(2, proto(3, table))
+            info = client.get_flight_info(flight.FlightDescriptor.for_command(any_))
+            return client.do_get(info.endpoints[0].ticket).read_all().to_pylist()
+
+        assert [key["column_name"] for key in keys("CommandGetPrimaryKeys")] == ["a"]
+        assert [(key["fk_column_name"], key["pk_table_name"], key["pk_column_name"], key["fk_key_name"])
+                for key in keys("CommandGetImportedKeys")] == [("b", "other", "x", "parent")]
+
+
+def test_transactions_are_refused_by_name(run):
+    for text in ["BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK"]:
+        with pytest.raises(adm.Error, match="transaction"):
+            run(text)
+
+
+def test_databases_are_schemas(run, table):
+    run(f"CREATE DATABASE IF NOT EXISTS {table}_d", f"CREATE TABLE {table}_d.t (a INT)", f"DROP TABLE {table}_d.t", f"DROP DATABASE {table}_d")
+
+
+def proto(number, value):
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    value = value.encode() if isinstance(value, str) else value
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def substrait_values(name, *numbers):
+    """Rows of one int64 column, as a Substrait plan."""
+    schema = proto(1, name) + proto(2, proto(1, proto(7, proto(2, 2))) + proto(3, 2))
+    rows = b"".join(proto(1, proto(1, proto(7, number))) for number in numbers)
+    read = proto(1, proto(1, b"")) + proto(2, schema) + proto(5, rows)
+    return proto(3, proto(2, proto(1, proto(1, read)) + proto(2, name))) + proto(6, proto(2, 54))
+
+
+def test_substrait_plans_run_and_are_prepared(connect):
+    plan = substrait_values("n", 40, 2)
+    with connect().cursor() as cursor:
+        cursor.execute(plan)
+        assert cursor.fetchall() == [(40,), (2,)]
+    with connect().cursor() as cursor:
+        cursor.adbc_prepare(plan)
+        for _ in range(2):
+            cursor.execute(plan)
+            assert cursor.fetchall() == [(40,), (2,)]
+    with connect().cursor() as cursor:
+        with pytest.raises(adm.Error):
+            cursor.adbc_prepare(plan[:-5] + b"\xff" * 5)

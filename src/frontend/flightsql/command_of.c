@@ -51,11 +51,24 @@ static void keep(trn_strbuf *out, trn_arena *arena, const flightsql_text *text, 
   else trn__strbuf_printf(out, "%s%s", out->size ? " " : "", part);
 }
 
+/* Temporary things that are no tables: the planner would make lasting ones of them. */
+static trn_status check_temporary(const flightsql_text *text, trn_error **error) {
+  size_t at = flightsql__token_is(text, 1, "or") ? 3 : 1;
+  bool is_temporary = flightsql__token_is(text, at, "temporary") || flightsql__token_is(text, at, "temp");
+  if (!flightsql__token_is(text, 0, "create") || !is_temporary || flightsql__temporary_at(text)) return TRN_OK;
+  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "Of CREATE TEMPORARY, TABLE is supported");
+}
+
 /* The statement as the engine's planner takes it. */
 static char *engine_text(trn_arena *arena, const flightsql_text *text, const char *const *literals) {
   size_t temporary = flightsql__temporary_at(text), at = definitions_at(text), from = 0;
   trn_strbuf out = {0};
-  if (temporary) {
+  bool makes = flightsql__token_is(text, 0, "create") || flightsql__token_is(text, 0, "drop");
+  if (makes && flightsql__token_is(text, 1, "database")) { /* another word for a schema; the planner's is a catalog */
+    keep(&out, arena, text, 0, 1, literals);
+    trn__strbuf_puts(&out, " SCHEMA");
+    from = 2;
+  } else if (temporary) {
     keep(&out, arena, text, 0, temporary, literals);
     from = temporary + 1;
   }
@@ -105,8 +118,10 @@ trn_status flightsql__classify(flightsql_session *session, trn_arena *arena, con
     if (!status) flightsql__command_finish(&command);
     return status;
   }
+  trn_status status = check_temporary(text, error);
+  if (status) return status;
   char *sql = engine_text(arena, text, literals);
-  trn_status status = sql ? flightsql__decode(session, sql, &decoded, error) : trn__no_memory(error);
+  status = sql ? flightsql__decode(session, sql, &decoded, error) : trn__no_memory(error);
   if (status) return status;
   *kind = kind_of(&decoded);
   if (*kind == FLIGHTSQL_QUERY) *plan = trn_plan_ref(decoded.plan);
@@ -123,8 +138,10 @@ trn_status flightsql__classify(flightsql_session *session, trn_arena *arena, con
 
 static trn_status engine_command(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
                                  const char *const *literals, flightsql_command *out, trn_error **error) {
+  trn_status status = check_temporary(text, error);
+  if (status) return status;
   char *sql = engine_text(arena, text, literals);
-  trn_status status = sql ? flightsql__decode(session, sql, &out->decoded, error) : trn__no_memory(error);
+  status = sql ? flightsql__decode(session, sql, &out->decoded, error) : trn__no_memory(error);
   if (status) return status;
   if (out->decoded.kind != TRN_STATEMENT_COMMAND)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The text is a query: it changes nothing");
