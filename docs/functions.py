@@ -53,7 +53,6 @@ DIFFERS = {
 REASONS = [
     (("java_method", "reflect", "try_reflect"), "calls classes of the JVM"),
     (("python_worker_logs",), "there are no Python workers"),
-    (("aggregate", "reduce"), "the engine has no function that folds a list"),
     (("hll_", "theta_", "kll_", "tuple_", "approx_top_k"), "the formats of Apache DataSketches"),
     (("parse_json", "try_parse_json", "is_variant_null", "is_valid_variant", "schema_of_variant", "to_variant", "variant_",
       "try_variant_get"), "the type VARIANT"),

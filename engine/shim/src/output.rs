@@ -82,6 +82,22 @@ fn relabel(data: ArrayData, data_type: &DataType) -> ArrayData {
     unsafe { builder.build_unchecked() }
 }
 
+fn take_step(array: &ArrayRef, step: Step) -> Fallible<ArrayRef> {
+    Ok(match step {
+        Step::Keep => Arc::clone(array),
+        Step::Label(data_type) => make_array(relabel(array.to_data(), &data_type)),
+        Step::Cast(data_type) => {
+            let options = CastOptions { safe: false, ..Default::default() };
+            cast_with_options(array, &data_type, &options)?
+        }
+    })
+}
+
+/// The array under another type: the same buffers where layouts are the same.
+pub fn labelled(array: &ArrayRef, data_type: &DataType) -> Fallible<ArrayRef> {
+    take_step(array, step(array.data_type(), data_type))
+}
+
 impl Output {
     /// `wanted`: the schema to put on batches of `actual`; none: `actual` without dictionaries.
     pub fn new(actual: &Schema, wanted: Option<Schema>) -> Fallible<Self> {
@@ -128,14 +144,7 @@ impl Output {
                 }
                 planned => planned.clone(),
             };
-            columns.push(match actual {
-                Step::Keep => Arc::clone(array),
-                Step::Label(data_type) => make_array(relabel(array.to_data(), &data_type)),
-                Step::Cast(data_type) => {
-                    let options = CastOptions { safe: false, ..Default::default() };
-                    cast_with_options(array, &data_type, &options)?
-                }
-            });
+            columns.push(take_step(array, actual)?);
         }
         let schema = Arc::clone(&self.schema);
         // A column that is declared without nulls may have some: the values stand, whatever the declaration.

@@ -6,13 +6,15 @@ use crate::features::datafusion::execution::FunctionRegistry;
 use crate::features::datafusion::execution::memory_pool::FairSpillPool;
 use crate::features::datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use crate::features::datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use crate::features::datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
+use crate::features::datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
 use crate::features::datafusion::prelude::SessionConfig;
 use crate::features::tokio::runtime::{Builder, Handle, Runtime as Tokio};
+use crate::fold::Fold;
 use crate::functions::LibraryScalar;
 use crate::functions_table::LibraryTable;
 use crate::functions_window::LibraryWindow;
 use crate::operator::LibraryOperator;
+use crate::sort_by::SortBy;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Once, mpsc};
@@ -108,6 +110,8 @@ impl Runtime {
             .with_query_planner(Arc::new(crate::sample::Planner))
             .with_physical_optimizer_rules(crate::physical::rules())
             .build();
+        base.register_higher_order_function(Arc::new(HigherOrderUDF::new_from_impl(Fold::new())))?;
+        base.register_higher_order_function(Arc::new(HigherOrderUDF::new_from_impl(SortBy::new())))?;
 
         let mut scalars = HashMap::new();
         let mut aggregates = HashMap::new();

@@ -217,20 +217,21 @@ trn_status spark__update_fields(spark_translator *t, const Spark__Connect__Expre
  * argument's type, 1 and 2 elements of the first and second argument, K and V key and value of map_zip_with. */
 static const struct {
   const char *name, *parameters;
-} higher_order[] = {{"transform", "ei"},
-                    {"filter", "ei"},
-                    {"exists", "e"},
-                    {"forall", "e"},
-                    {"any", "e"},
-                    {"all", "e"},
-                    {"aggregate", "ae"},
-                    {"reduce", "ae"},
-                    {"zip_with", "12"},
-                    {"map_filter", "kv"},
-                    {"transform_keys", "kv"},
-                    {"transform_values", "kv"},
-                    {"map_zip_with", "kvV"},
-                    {"array_sort", "ee"}};
+  size_t first; /* the first argument that may be a lambda */
+} higher_order[] = {{"transform", "ei", 1},
+                    {"filter", "ei", 1},
+                    {"exists", "e", 1},
+                    {"forall", "e", 1},
+                    {"any", "e", 1},
+                    {"all", "e", 1},
+                    {"aggregate", "ae", 2},
+                    {"reduce", "ae", 2},
+                    {"zip_with", "12", 2},
+                    {"map_filter", "kv", 1},
+                    {"transform_keys", "kv", 1},
+                    {"transform_values", "kv", 1},
+                    {"map_zip_with", "kvV", 2},
+                    {"array_sort", "ee", 1}};
 
 static const trn_field *parameter_field(const spark_value *args, size_t count, char letter) {
   const trn_type *first = count > 0 && args[0].expr ? args[0].expr->type : NULL;
@@ -312,18 +313,47 @@ static trn_status lambda_body(spark_translator *t, const Spark__Connect__Express
   return TRN_OK;
 }
 
+/* As many parameters as the function gives, an index not counted; each with a name of its own. */
+static trn_status lambda_parameters(spark_translator *t, const Spark__Connect__Expression__LambdaFunction *lambda,
+                                    const char *letters, trn_error **error) {
+  size_t count = lambda->n_arguments, most = strlen(letters), least = letters[most - 1] == 'i' ? most - 1 : most;
+  if (!lambda->function || count < least || count > most) { /* Spark has the two numbers the wrong way round */
+    const char *has = trn__arena_printf(t->arena, "%zu", count), *wants = trn__arena_printf(t->arena, "%zu", least);
+    if (!has || !wants) return trn__no_memory(error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LAMBDA_FUNCTION_CALL.NUM_ARGS_MISMATCH", NOWHERE,
+                        "expectedNumArgs", has, "actualNumArgs", wants, NULL);
+  }
+  trn_strbuf names = {0};
+  bool repeats = false;
+  for (size_t i = 0; i < count; i++) {
+    const char *name = lambda->arguments[i]->n_name_parts ? lambda->arguments[i]->name_parts[0] : "";
+    trn__strbuf_printf(&names, "%s`%s`", i ? ", " : "", name);
+    for (size_t j = 0; j < i && !repeats; j++)
+      repeats = lambda->arguments[j]->n_name_parts && spark__name_equal(t, lambda->arguments[j]->name_parts[0], name);
+  }
+  const char *text = spark__finish_text(t, &names);
+  if (!text) return trn__no_memory(error);
+  if (!repeats) return TRN_OK;
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LAMBDA_FUNCTION_CALL.DUPLICATE_ARG_NAMES", NOWHERE,
+                      "args", text, "caseSensitiveConfig", "\"spark.sql.caseSensitive\"", NULL);
+}
+
 static trn_status lambda_argument(spark_translator *t, const char *name, const spark_value *args, size_t count,
                                   size_t index, const Spark__Connect__Expression__LambdaFunction *lambda,
                                   spark_value *out, trn_error **error) {
   const char *letters = NULL;
+  size_t first = 0;
   for (size_t i = 0; i < sizeof higher_order / sizeof *higher_order; i++)
-    if (strcasecmp(higher_order[i].name, name) == 0) letters = higher_order[i].parameters;
+    if (strcasecmp(higher_order[i].name, name) == 0)
+      letters = higher_order[i].parameters, first = higher_order[i].first;
   if (!letters) return spark__unimplemented(t, NOWHERE, error, "A lambda in the function %s", name);
+  if (index < first)
+    return spark__error(t, error, TRN_INVALID_ARGUMENT,
+                        "INVALID_LAMBDA_FUNCTION_CALL.PARAMETER_DOES_NOT_ACCEPT_LAMBDA_FUNCTION", NOWHERE, NULL);
   bool reduce = letters[0] == 'a';
   if (reduce && index == 3) letters = "a"; /* the finish function takes the accumulator alone */
-  if (!lambda->function || lambda->n_arguments == 0 || lambda->n_arguments > strlen(letters))
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LAMBDA_FUNCTION_CALL.NUM_ARGS_MISMATCH", NOWHERE,
-                        "expectedNumArgs", "", "actualNumArgs", "", NULL);
+  trn_status status = lambda_parameters(t, lambda, letters, error);
+  if (status != TRN_OK) return status;
   const trn_expr **variables = TRN_NEW_N(t->arena, const trn_expr *, lambda->n_arguments);
   if (!variables) return trn__no_memory(error);
   for (size_t i = 0; i < lambda->n_arguments; i++) {
@@ -331,7 +361,7 @@ static trn_status lambda_argument(spark_translator *t, const char *name, const s
     const trn_type *type = field ? field->type : trn__type(TRN_TYPE_INT32);
     bool nullable = field ? field->nullable : false;
     if (letters[i] == 'a' && count > 1 && args[1].expr) {
-      type = index == 3 && args[2].expr ? args[2].expr->type : args[1].expr->type;
+      type = args[1].expr->type;
       nullable = true;
     } else if (letters[i] != 'i' && !field) { /* the argument has the wrong type: let the call say so */
       type = trn__type(TRN_TYPE_NULL);
@@ -339,12 +369,12 @@ static trn_status lambda_argument(spark_translator *t, const char *name, const s
     }
     if (letters[i] == 'V' || letters[i] == '1' || letters[i] == '2' || (letters[i] == 'v' && letters[2] == 'V'))
       nullable = true;
-    trn_status status = variable(t, type, nullable, &variables[i], error);
+    status = variable(t, type, nullable, &variables[i], error);
     if (status != TRN_OK) return status;
   }
   bool packs = lambda->n_arguments > 1 && letters[0] != 'a' && strcmp(letters, "ee") != 0;
   const trn_expr *whole = NULL;
-  trn_status status = packs ? pack(t, variables, lambda->n_arguments, &whole, error) : TRN_OK;
+  status = packs ? pack(t, variables, lambda->n_arguments, &whole, error) : TRN_OK;
   return status == TRN_OK ? lambda_body(t, lambda, variables, whole, out, error) : status;
 }
 

@@ -1,5 +1,6 @@
 /* Higher-order functions. The engine transforms, filters and searches lists by a lambda of one parameter; lambdas of
- * several take the fields of a struct (expression_nested.c), over lists that the library zips. */
+ * several take the fields of a struct (expression_nested.c), over lists that the library zips. The lambdas of folds and
+ * comparators have two parameters of their own (engine/shim/src/fold.rs, sort_by.rs). */
 #include "frontend/spark/translate/values.h"
 
 static trn_status collection_at(spark_builder *b, size_t index, trn_type_id id) {
@@ -141,7 +142,6 @@ static trn_status build_zip_with(spark_builder *b, const trn_expr **out) {
   if (!status) status = collection_at(b, 1, TRN_TYPE_ARRAY);
   if (!status) status = lambda_at(b, 2);
   if (status) return status;
-  if (b->call->args[2].lambda_count != 2) return spark__not_supported(b, "a lambda of one parameter");
   return spark__gives(
       b, engine(b, "array_transform", list_of(b, b->args[2]), zipped(b, b->args, 2, true), b->args[2]), out);
 }
@@ -169,11 +169,60 @@ static trn_status build_arrays_zip(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, spark__kernel(b->t, "trn.arrays_zip", type, args, 2 * b->count), out);
 }
 
-/* array_sort without a comparator: ascending, nulls last. */
+/* ---- folds and comparators ---- */
+/* A function that is no lambda is one that looks at none of its parameters. */
+static trn_status function_at(spark_builder *b, size_t index, uint32_t parameters) {
+  if (b->args[index]->kind == TRN_EXPR_LAMBDA) return TRN_OK;
+  const trn_expr *body = b->args[index];
+  trn_expr *lambda = trn__expr_create(b->t->arena, TRN_EXPR_LAMBDA, body->type, body->nullable, &body, 1);
+  uint32_t *ids = TRN_NEW_N(b->t->arena, uint32_t, parameters);
+  if (!lambda || !ids) return trn__no_memory(b->error);
+  for (uint32_t i = 0; i < parameters; i++) ids[i] = b->t->next_column++;
+  lambda->u.lambda.param_count = parameters;
+  lambda->u.lambda.params = ids;
+  b->args[index] = lambda;
+  return TRN_OK;
+}
+
+/* aggregate(list, zero, merge[, finish]): merge gives what zero is, and nothing is cast to make it so. */
+static trn_status build_fold(spark_builder *b, const trn_expr **out) {
+  bool finishes = b->count > 3;
+  trn_status status = collection_at(b, 0, TRN_TYPE_ARRAY);
+  if (!status) status = function_at(b, 2, 2);
+  if (!status && finishes) status = function_at(b, 3, 1);
+  if (status) return status;
+  const trn_type *zero = b->args[1]->type, *merged = b->args[2]->args[0]->type;
+  if (!trn__type_same_shape(zero, merged)) {
+    const char *required = spark__quoted_type(b->t, zero);
+    return required ? spark__unexpected_input(b, 2, required, merged) : trn__no_memory(b->error);
+  }
+  if (!finishes)
+    b->name = trn__arena_printf(
+        b->t->arena, "%s($1, $2, $3, lambdafunction(namedlambdavariable(), namedlambdavariable()))", b->function->name);
+  const trn_expr *args[4] = {lenient(b, b->args[0]), lenient(b, b->args[1]), b->args[2], finishes ? b->args[3] : NULL};
+  if (!args[0] || !args[1] || (!finishes && !b->name)) return trn__no_memory(b->error);
+  const trn_type *type = finishes ? args[3]->args[0]->type : zero;
+  return spark__gives(
+      b, trn__expr_call(b->t->arena, TRN_HOME_ENGINE, "array_fold", type, true, args, finishes ? 4 : 3), out);
+}
+
+static trn_status sort_by(spark_builder *b, const trn_expr **out) {
+  trn_status status = function_at(b, 1, 2);
+  if (status) return status;
+  const trn_type *given = b->args[1]->args[0]->type;
+  if (given->id == TRN_TYPE_INT32)
+    return spark__gives(b, engine(b, "array_sort_by", b->args[0]->type, b->args[0], b->args[1]), out);
+  const char *type = spark__quoted_type(b->t, given);
+  if (!type) return trn__no_memory(b->error);
+  return spark__mismatch(b, "DATATYPE_MISMATCH.UNEXPECTED_RETURN_TYPE", "functionName", "`lambdafunction`",
+                         "expectedType", "\"INT\"", "actualType", type, (char *)NULL);
+}
+
+/* Without a comparator: ascending, nulls last. */
 static trn_status build_array_sort(spark_builder *b, const trn_expr **out) {
   trn_status status = collection_at(b, 0, TRN_TYPE_ARRAY);
   if (status) return status;
-  if (b->count == 2) return spark__not_supported(b, "a comparator");
+  if (b->count == 2) return sort_by(b, out);
   if (!spark__is_orderable(b->args[0]->type)) return spark__not_supported(b, "elements without an order");
   b->name = "array_sort($1, lambdafunction((IF(((namedlambdavariable() IS NULL) AND (namedlambdavariable() IS NULL)), "
             "0, (IF((namedlambdavariable() IS NULL), 1, (IF((namedlambdavariable() IS NULL), -1, (IF("
@@ -225,15 +274,8 @@ static const trn_expr *pairs(spark_builder *b, const trn_expr *map) {
   return zipped(b, lists, 2, false);
 }
 
-static trn_status map_lambda(spark_builder *b, size_t index, uint32_t parameters, bool predicate) {
-  trn_status status = predicate ? predicate_at(b, index) : lambda_at(b, index);
-  if (!status && b->call->args[index].lambda_count != parameters)
-    return spark__not_supported(b, "a lambda of fewer parameters");
-  return status;
-}
-
 static trn_status build_map_filter(spark_builder *b, const trn_expr **out) {
-  trn_status status = map_lambda(b, 1, 2, true);
+  trn_status status = predicate_at(b, 1);
   if (status) return status;
   const trn_expr *list = pairs(b, b->args[0]);
   const trn_expr *kept = list ? engine(b, "array_filter", list->type, list, b->args[1]) : NULL;
@@ -251,7 +293,7 @@ static const trn_expr *joined(spark_builder *b, const trn_expr *keys, const trn_
 
 static trn_status build_transform_map(spark_builder *b, const trn_expr **out) {
   bool keys = b->function->run[0] == 'k';
-  trn_status status = map_lambda(b, 1, 2, false);
+  trn_status status = lambda_at(b, 1);
   if (status) return status;
   const trn_expr *list = pairs(b, b->args[0]);
   const trn_expr *made = engine(b, "array_transform", list_of(b, b->args[1]), list, b->args[1]);
@@ -259,7 +301,7 @@ static trn_status build_transform_map(spark_builder *b, const trn_expr **out) {
 }
 
 static trn_status build_map_zip_with(spark_builder *b, const trn_expr **out) {
-  trn_status status = map_lambda(b, 2, 3, false);
+  trn_status status = lambda_at(b, 2);
   if (status) return status;
   const trn_type *x = b->args[0]->type, *y = b->args[1]->type;
   if (!trn__type_same_shape(x->fields[0].type, y->fields[0].type))
@@ -314,6 +356,8 @@ static const spark_function rows[] = {
     {"forall", "aa", NULL, "all", build_exists, NULL, 0, 0},
     {"zip_with", "aaa", NULL, NULL, build_zip_with, NULL, 0, 0},
     {"arrays_zip", "|a+", NULL, NULL, build_arrays_zip, NULL, 0, 0},
+    {"aggregate", "aaa|a", NULL, NULL, build_fold, NULL, SPARK_NULLABLE, 0},
+    {"reduce", "aaa|a", NULL, NULL, build_fold, NULL, SPARK_NULLABLE, 0},
     {"array_sort", "a|a", NULL, NULL, build_array_sort, NULL, 0, 0},
     {"array_insert", "aaa", NULL, NULL, build_array_insert, NULL, 0, 0},
     {"map_entries", "M", NULL, NULL, build_map_entries, NULL, 0, 0},
