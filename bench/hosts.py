@@ -84,7 +84,7 @@ def main():
             call = call_cost(host, test_hosts.SERVICE + "Config", message, options.calls)
             line = f"{host.name:<10} call {call[0]:7.0f} us, {call[1]:6.0f} us CPU"
             if host.name in test_hosts.HOSTS and test_hosts.HOSTS[host.name].has_owner:
-                own = call_cost(host, "/example.Owner/Hello", message, options.calls)
+                own = call_cost(host, "/example.Owner/Hello", b"\x0a\x0asome bytes", options.calls)
                 line += f"   own {own[0]:7.0f} us, {own[1]:6.0f} us CPU"
             else:
                 line += " " * 31

@@ -31,14 +31,16 @@ static void host_destroy(void *self) { goDestroy((uintptr_t)self); }
 
 // timeout_ns < 0: no deadline.
 static trn_status host_call(const trn_method *method, const trn_metadata *metadata, size_t count, const char *peer,
-                            const char *identity, int64_t timeout_ns, uintptr_t self, trn_call **out) {
+                            const char *identity, char **groups, size_t group_count, int64_t timeout_ns, uintptr_t self,
+                            trn_call **out) {
   static const trn_call_host host = {sizeof(trn_call_host), host_send, host_finish, host_recv, host_initial, host_abort,
                                      host_destroy};
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   int64_t now = time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
   int64_t deadline = timeout_ns < 0 || timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
-  trn_call_request request = {sizeof request, method, metadata, count, peer, identity, deadline};
+  trn_call_request request = {sizeof request, method, metadata, count, peer, identity, deadline,
+                              (const char *const *)groups, group_count};
   return trn_call_create(&request, &host, (void *)self, out);
 }
 static void slice_release(const trn_slice *slice) {
@@ -109,6 +111,13 @@ type identityKey struct{}
 // certificate counts.
 func WithIdentity(ctx context.Context, identity string) context.Context {
 	return context.WithValue(ctx, identityKey{}, identity)
+}
+
+type groupsKey struct{}
+
+// WithGroups names the groups of who sends a call: beside WithIdentity.
+func WithGroups(ctx context.Context, groups ...string) context.Context {
+	return context.WithValue(ctx, groupsKey{}, groups)
 }
 
 // ---- what the frontend calls. Any thread of C ----
@@ -309,13 +318,24 @@ func (c *call) open(ctx context.Context, method *C.trn_method) error {
 	} else if name != "" {
 		identity = memory.text(name)
 	}
+	names, _ := ctx.Value(groupsKey{}).([]string)
+	var groups **C.char
+	if len(names) > 0 {
+		groups = (**C.char)(memory.keep(C.malloc(C.size_t(len(names)) * C.size_t(unsafe.Sizeof(groups)))))
+		for i, name := range names {
+			if strings.ContainsRune(name, 0) {
+				return status.Error(codes.Unauthenticated, "A group has a NUL in it")
+			}
+			unsafe.Slice(groups, len(names))[i] = memory.text(name)
+		}
+	}
 	timeout := time.Duration(-1)
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = max(time.Until(deadline), 0)
 	}
 	handle := cgo.NewHandle(c)
-	code := C.host_call(method, first, C.size_t(len(entries)), memory.text(peerOf(from)), identity, C.int64_t(timeout),
-		C.uintptr_t(handle), &c.c)
+	code := C.host_call(method, first, C.size_t(len(entries)), memory.text(peerOf(from)), identity, groups,
+		C.size_t(len(names)), C.int64_t(timeout), C.uintptr_t(handle), &c.c)
 	if code != 0 {
 		handle.Delete()
 		return status.Error(codes.Code(code), "The call cannot be opened")

@@ -1,7 +1,8 @@
-// A grpc-go server with Spark Connect mounted in it. usage: sparkserver [ENGINE FUNCTIONS]
+// A grpc-go server with a service and an interceptor of its own, and Spark Connect mounted in it. usage: sparkserver [ENGINE FUNCTIONS]
 package main
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"net"
@@ -10,8 +11,24 @@ import (
 	"syscall"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	trunnion "trunnion.dev/hosts/go"
 )
+
+// The program's own service: /example.Owner/Hello gives its message back.
+var owner = grpc.ServiceDesc{ServiceName: "example.Owner", Methods: []grpc.MethodDesc{{MethodName: "Hello",
+	Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		message := &wrapperspb.BytesValue{}
+		err := decode(message)
+		return message, err
+	}}}}
+
+// The program's own interceptor sees every call, ours too.
+func stamp(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	stream.SetTrailer(metadata.Pairs("seen-by", "the-owners-interceptor"))
+	return handler(srv, stream)
+}
 
 func main() {
 	options := trunnion.Options{}
@@ -26,7 +43,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := grpc.NewServer(routes.ServerOptions()...)
+	server := grpc.NewServer(append(routes.ServerOptions(), grpc.StreamInterceptor(stamp))...)
+	server.RegisterService(&owner, nil)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	go func() {
