@@ -2,6 +2,7 @@
 #include "frontend/spark/service.h"
 #include "frontend/spark/tables.h"
 #include "frontend/spark/sql/sql.h"
+#include "frontend/spark/translate/variable.h"
 
 /* ---- answers ---- */
 
@@ -67,6 +68,26 @@ static trn_status show_setting(spark_rpc *rpc, spark_table *table, const char *k
   return status;
 }
 
+/* SET x = 1 of a session variable was meant to be SET VARIABLE. */
+static trn_status refuse_variable(spark_rpc *rpc, const char *key, trn_error **error) {
+  char **parts = NULL;
+  size_t count = 0;
+  const trn_expr *value = NULL;
+  if (spark__sql_parse_multipart_identifier(rpc->arena, key, strlen(key), NULL, &parts, &count, NULL) || !count ||
+      spark__variable_qualifiers(parts, count) == SIZE_MAX)
+    return TRN_OK;
+  trn_status status = spark__variable_get(spark__catalog_variables(rpc->session->catalog), rpc->arena,
+                                          parts[count - 1], &value, NULL, error);
+  if (status || !value) return status;
+  trn_strbuf text = {0};
+  for (size_t i = 0; i < count; i++) trn__strbuf_printf(&text, "%s`%s`", i ? "." : "", parts[i]);
+  const char *name = text.failed ? NULL : trn__arena_str(rpc->arena, text.data, text.size);
+  trn__strbuf_finish(&text);
+  if (!name) return trn__no_memory(error);
+  return spark__raise(error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_FEATURE.SET_VARIABLE_USING_SET", "variableName", name,
+                      NULL, NULL, NULL, NULL);
+}
+
 static trn_status run_set(spark_rpc *rpc, spark_execution *execution, const spark_sql_statement *statement,
                           trn_error **error) {
   static const trn_field columns[] = {{"key", NULL, false, NULL}, {"value", NULL, false, NULL}};
@@ -81,7 +102,9 @@ static trn_status run_set(spark_rpc *rpc, spark_execution *execution, const spar
   }
   for (size_t i = 0; i < statement->set_count; i++) {
     const trn_kv *entry = &statement->set[i];
-    trn_status status =
+    trn_status status = entry->value ? refuse_variable(rpc, entry->key, error) : TRN_OK;
+    if (status) return status;
+    status =
         entry->value ? spark__config_set(rpc->session, entry->key, entry->value, NULL, error)
                      : trn_session_client_check(rpc->session->session, entry->key, NULL, TRN_SETTING_GET, error);
     if (status) return status;
@@ -280,6 +303,8 @@ static trn_status run_statement(spark_rpc *rpc, spark_execution *execution, cons
   if (running) return status;
   if (!status && !done && statement->command)
     status = spark__variable_statement(rpc, statement->command, &done, error);
+  if (!status && !done && statement->command)
+    status = spark__routine_statement(rpc, statement->command, &done, error);
   if (status || done) {
     rpc->sql = sql;
   } else if (statement->command &&

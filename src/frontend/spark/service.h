@@ -478,6 +478,9 @@ trn_status spark__begin_translation(spark_rpc *rpc, spark_translator *t, trn_err
 /* DECLARE, SET, DROP of session variables. *done false: another statement. */
 trn_status spark__variable_statement(spark_rpc *rpc, const Spark__Connect__Command *command, bool *done,
                                      trn_error **error);
+/* routines.c: CREATE FUNCTION, DROP FUNCTION. */
+trn_status spark__routine_statement(spark_rpc *rpc, const Spark__Connect__Command *command, bool *done,
+                                    trn_error **error);
 /* The statement's text with its arguments, as spark.sql takes them. Gives `*out` in rpc->arena. */
 trn_status spark__execute_immediate(spark_rpc *rpc, const Spark__Connect__TrnExecuteImmediate *message,
                                     Spark__Connect__Relation **out, trn_error **error);

@@ -49,6 +49,7 @@ static trn_status translate(spark_rpc *rpc, const spark_table_rows *rows, const 
   if (sql) rpc->sql = sql->query;
   status = spark__translator_init(&translator, rpc->session->session, rpc->session->catalog, error);
   if (status) return status;
+  spark__translator_parameters(&translator, rpc->parameters);
   translator.sql = rpc->sql;
   translator.sql_size = rpc->sql ? strlen(rpc->sql) : 0;
   return spark__translate_write(&translator, rows->input, &spec, plan, &partitions, error);

@@ -340,12 +340,16 @@ static trn_status bind(spark_translator *t, const argument *arguments, size_t co
   return sql->named_arguments ? TRN_OK : trn__no_memory(error);
 }
 
-/* The question marks in the text; what does not parse has none: its error comes when it runs. */
-static size_t places_in(spark_rpc *rpc, const char *text) {
+/* How the text has its parameters; what does not parse has none: its error comes when it runs. */
+static trn_status bind_text(spark_rpc *rpc, spark_translator *t, const argument *arguments, size_t count,
+                            const char *text, Spark__Connect__SQL *sql, trn_error **error) {
   spark_sql_statement statement = {0};
-  return spark__sql_parse_statement(rpc->arena, text, strlen(text), NULL, &statement, NULL)
-             ? 0
-             : statement.positional_parameters;
+  if (spark__sql_parse_statement(rpc->arena, text, strlen(text), NULL, &statement, NULL))
+    memset(&statement, 0, sizeof statement);
+  if (statement.positional_parameters && statement.named_parameters)
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_QUERY_MIXED_QUERY_PARAMETERS", NULL, NULL, NULL, NULL,
+                        NULL, NULL);
+  return bind(t, arguments, count, statement.positional_parameters > 0, sql, error);
 }
 
 trn_status spark__execute_immediate(spark_rpc *rpc, const Spark__Connect__TrnExecuteImmediate *message,
@@ -370,7 +374,7 @@ trn_status spark__execute_immediate(spark_rpc *rpc, const Spark__Connect__TrnExe
   status = text_of(rpc, &t, message->query, &text, error);
   for (size_t i = 0; i < message->n_arguments && !status; i++)
     status = argument_of(rpc, &t, message->arguments[i], &arguments[i], error);
-  if (!status) status = bind(&t, arguments, message->n_arguments, places_in(rpc, text) > 0, sql, error);
+  if (!status) status = bind_text(rpc, &t, arguments, message->n_arguments, text, sql, error);
   sql->query = (char *)text;
   *out = relation;
   return status;

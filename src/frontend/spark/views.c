@@ -1,6 +1,7 @@
 /* Temporary views of a session: the definitions are the translator's catalog; the names, for listing, are kept beside.
  */
 #include "frontend/spark/service.h"
+#include "frontend/spark/translate/routine.h"
 #include "frontend/spark/translate/variable.h"
 
 static const char global_prefix[] = "global_temp.";
@@ -102,6 +103,9 @@ trn_status spark__session_copy_views(spark_session *from, spark_session *to, trn
   }
   if (!status)
     status = spark__variables_copy(spark__catalog_variables(from->catalog), spark__catalog_variables(to->catalog), error);
+  for (int i = 0; i < 2 && !status; i++)
+    status = spark__routines_copy(spark__catalog_routines(from->catalog, i), spark__catalog_routines(to->catalog, i),
+                                  error);
   trn__vec_finish(&names);
   trn__arena_unref(arena);
   return status;

@@ -127,7 +127,7 @@ static void column(sql_parser *p, sql_list *columns) {
   sql__push(p, columns, out);
 }
 
-static void column_list(sql_parser *p, sql_list *columns) {
+void sql__column_list(sql_parser *p, sql_list *columns) {
   sql__expect(p, SQL_LEFT_PAREN);
   do {
     column(p, columns);
@@ -237,7 +237,7 @@ static void create_table(sql_parser *p, Spark__Connect__TrnCreateTable *table) {
   table->name = sql__path_text(p);
   if (sql__accept(p, KW_LIKE)) table->like = sql__path_text(p);
   if (table->like[0] == 0 && sql__kind(p) == SQL_LEFT_PAREN && !sql__token(p)->opens_query)
-    column_list(p, &lists.columns);
+    sql__column_list(p, &lists.columns);
   if (sql__accept(p, KW_USING)) table->provider = sql__path_text(p);
   while (table_clause(p, table, &lists)) {
   }
@@ -394,6 +394,9 @@ bool sql__create(sql_parser *p, Spark__Connect__Command *command) {
       return true;
     }
   }
+  if (create && !global && !external && sql__accept(p, KW_FUNCTION) &&
+      sql__create_function(p, replace, temporary, command))
+    return true;
   p->at = at;
   return false;
 }

@@ -287,7 +287,7 @@ static void path_rule(sql_parser *p, void *out) {
 
 /* The only place that sets the jump: its locals do not change between setjmp and longjmp. */
 static trn_status run(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options, sql_rule rule,
-                      void *out, size_t *positional, unsigned depth, trn_error **error) {
+                      void *out, size_t positional[2], unsigned depth, trn_error **error) {
   if (size > TRN_SQL_BYTES_MAX) {
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "a SQL text of %zu bytes is over TRN_SQL_BYTES_MAX (%u)",
                          size, TRN_SQL_BYTES_MAX);
@@ -304,7 +304,7 @@ static trn_status run(trn_arena *arena, const char *text, size_t size, const spa
     if (sql__kind(p) == SQL_END) sql__fail(p, 0, 0, "PARSE_EMPTY_STATEMENT", "42617", NULL, 0);
     rule(p, out);
     sql__expect(p, SQL_END);
-    if (positional != NULL) *positional = p->positional;
+    if (positional != NULL) positional[0] = p->positional, positional[1] = p->named;
     if (p->refused) p->status = TRN_INVALID_ARGUMENT;
     p->error = p->refusal;
   } else {
@@ -321,9 +321,10 @@ static trn_status run(trn_arena *arena, const char *text, size_t size, const spa
 trn_status spark__sql_parse_statement(trn_arena *arena, const char *text, size_t size, const spark_sql_options *options,
                                       spark_sql_statement *out, trn_error **error) {
   *out = (spark_sql_statement){0};
-  size_t positional = 0;
-  trn_status status = run(arena, text, size, options, statement_rule, out, &positional, 0, error);
-  out->positional_parameters = positional;
+  size_t parameters[2] = {0};
+  trn_status status = run(arena, text, size, options, statement_rule, out, parameters, 0, error);
+  out->positional_parameters = parameters[0];
+  out->named_parameters = parameters[1];
   return status;
 }
 

@@ -30,7 +30,7 @@ typedef struct sql_parser {
   size_t count;
   size_t at;
   unsigned depth, type_depth;
-  size_t positional;
+  size_t positional, named; /* parameters so far: ? and :name */
   const sql_lambda *lambda;
   struct sql_operator *operators; /* the stacks of expr.c, shared by nested calls */
   size_t operator_count, operator_capacity;
@@ -217,6 +217,10 @@ sql_relation *sql__with(sql_parser *p); /* at WITH; input is not set yet */
 
 /* ---- ddl.c, dml.c, show.c: false when the statement is not one of theirs; then nothing was read ---- */
 bool sql__create(sql_parser *p, Spark__Connect__Command *command);
+void sql__column_list(sql_parser *p, sql_list *columns); /* (a INT, b STRING DEFAULT '') */
+/* routine.c */
+bool sql__create_function(sql_parser *p, bool replace, bool temporary, Spark__Connect__Command *command);
+bool sql__drop_function(sql_parser *p, Spark__Connect__Command *command);
 bool sql__dml(sql_parser *p, sql_relation *ctes, Spark__Connect__Command *command);
 bool sql__variable(sql_parser *p, Spark__Connect__Command *command);
 /* maintain.c: statements that become trn_table_statement; false: none of them. */

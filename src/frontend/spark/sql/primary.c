@@ -109,6 +109,7 @@ static sql_expr *parameter(sql_parser *p) {
   } else {
     sql__advance(p);
     name = sql__identifier(p);
+    p->named++;
   }
   sql_expr *expr = sql__expr(p, start, sql__last(p));
   expr->expr_type_case = SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_PARAMETER;

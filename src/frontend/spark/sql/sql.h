@@ -75,6 +75,7 @@ typedef struct spark_sql_statement {
   const trn_kv *set;
   size_t set_count;
   size_t positional_parameters; /* how many ? there are */
+  size_t named_parameters;      /* and :name */
 } spark_sql_statement;
 
 /* All of them: borrow `text` (UTF-8, `size` bytes), allocate in `arena` what they give, and fail with INVALID_ARGUMENT

@@ -337,7 +337,7 @@ static bool command_statement(sql_parser *p, spark_sql_statement *out) {
   case KW_EXPLAIN:
     if (more) sql__explain(p, command);
     break;
-  default: done = sql__dml(p, NULL, command) || sql__variable(p, command);
+  default: done = sql__dml(p, NULL, command) || sql__variable(p, command) || sql__drop_function(p, command);
   }
   if (!done) done = sql__table_statement(p, command);
   if (done) out->command = command;

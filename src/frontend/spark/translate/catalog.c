@@ -1,4 +1,5 @@
 /* What a session keeps between plans: temporary views, and sources that were opened for them. */
+#include "frontend/spark/translate/routine.h"
 #include "frontend/spark/translate/variable.h"
 #include <dirent.h>
 #include <pthread.h>
@@ -30,18 +31,28 @@ struct spark_catalog {
   trn_vec views;   /* view; guarded by mu */
   trn_vec sources; /* cached_source; guarded by mu */
   uint64_t clock;
-  spark_variables *variables; /* thread safe by itself */
+  spark_variables *variables;  /* thread safe by itself, as the next */
+  spark_routines *routines[2]; /* with a name in a catalog; temporary */
 };
 
 spark_catalog *spark__catalog_create(void) {
   spark_catalog *catalog = calloc(1, sizeof *catalog);
-  if (catalog) catalog->variables = spark__variables_create();
-  if (catalog && (!catalog->variables || pthread_mutex_init(&catalog->mu, NULL) != 0)) {
+  if (catalog) {
+    catalog->variables = spark__variables_create();
+    for (int i = 0; i < 2; i++) catalog->routines[i] = spark__routines_create();
+  }
+  if (catalog && (!catalog->variables || !catalog->routines[0] || !catalog->routines[1] ||
+                  pthread_mutex_init(&catalog->mu, NULL) != 0)) {
     spark__variables_destroy(catalog->variables);
+    for (int i = 0; i < 2; i++) spark__routines_destroy(catalog->routines[i]);
     free(catalog);
     catalog = NULL;
   }
   return catalog;
+}
+
+spark_routines *spark__catalog_routines(spark_catalog *catalog, bool temporary) {
+  return catalog->routines[temporary];
 }
 
 spark_variables *spark__catalog_variables(spark_catalog *catalog) {
@@ -72,6 +83,7 @@ void spark__catalog_destroy(spark_catalog *catalog) {
   trn__vec_finish(&catalog->sources);
   trn__map_destroy(catalog->inferred, free);
   spark__variables_destroy(catalog->variables);
+  for (int i = 0; i < 2; i++) spark__routines_destroy(catalog->routines[i]);
   pthread_mutex_destroy(&catalog->mu);
   free(catalog);
 }
@@ -282,8 +294,8 @@ static void release_held(void *object) {
   free(held);
 }
 
-static trn_status hold(spark_translator *t, trn_backend *backend, trn_source *source, trn_arena *arena,
-                       trn_error **error) {
+trn_status spark__hold_source(spark_translator *t, trn_backend *backend, trn_source *source, trn_arena *arena,
+                              trn_error **error) {
   held_source *held = calloc(1, sizeof *held);
   if (!held) return trn__no_memory(error);
   held->backend = trn_backend_ref(backend);
@@ -311,7 +323,7 @@ static trn_status from_cache(spark_translator *t, const trn_strbuf *key, uint64_
       break;
     }
     item->used = ++catalog->clock;
-    status = hold(t, item->backend, item->source, item->arena, error);
+    status = spark__hold_source(t, item->backend, item->source, item->arena, error);
     *source = item->source;
     *fields = item->fields;
     *count = item->field_count;
@@ -393,7 +405,7 @@ trn_status spark__open_source(spark_translator *t, const trn_source_request *req
   if (cached) status = from_cache(t, &key, now, source, fields, field_count, error);
   if (status != TRN_OK || *source) goto done;
   status = open_item(t, request, &item, error);
-  if (status == TRN_OK) status = hold(t, item->backend, item->source, item->arena, error);
+  if (status == TRN_OK) status = spark__hold_source(t, item->backend, item->source, item->arena, error);
   if (status != TRN_OK) goto done;
   *source = item->source;
   *fields = item->fields;

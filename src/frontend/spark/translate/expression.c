@@ -1,5 +1,5 @@
 /* The walk over Spark's expressions. */
-#include "frontend/spark/translate/scope.h"
+#include "frontend/spark/translate/routine.h"
 #include <stdio.h>
 #include <strings.h>
 
@@ -191,6 +191,11 @@ static trn_status call_with(spark_translator *t, const call_spec *given, const s
   *out = (spark_value){0};
   if (strcmp(spec->name, "distributed_sequence_id") == 0) return spark__sequence_id(t, out, error);
   if (grouping) return grouping_call(t, spec, values, count, out, error);
+  if (!spark__function_exists(spec->name) && t->catalog) {
+    bool found = false;
+    status = spark__routine_call(t, spec->name, values, count, spec->position, out, &found, error);
+    if (status != TRN_OK || found) return status;
+  }
   status = spark__call(t, &call, out, error);
   if (status == TRN_OK && out->is_generator) spark__state(t)->has_generators = true;
   if (status == TRN_OK && count == 1) status = negate_subquery(t, spec->name, &values[0], out, error);

@@ -1,5 +1,5 @@
 /* Generators: explode and kin, in select lists and lateral views. */
-#include "frontend/spark/translate/scope.h"
+#include "frontend/spark/translate/routine.h"
 #include <stdio.h>
 #include <strings.h>
 
@@ -273,16 +273,21 @@ trn_status spark__relation_table_function(spark_translator *t,
   size_t count = 0;
   const char *name = node->function_name ? node->function_name : "";
   bool is_range = strcasecmp(name, "range") == 0;
+  bool is_routine = !is_range && !spark__function_exists(name) && spark__routine_exists(t, name, true);
   trn_status status = spark__one_row(t, &row, error);
   if (status != TRN_OK) return status;
   spark__context_begin(t, &context, row.scope);
-  if (is_range)
+  if (is_range || is_routine)
     status = spark__expressions(t, node->arguments, node->n_arguments, &args, &count, error);
   else
     status =
         spark__function_call(t, name, node->arguments, node->n_arguments, false, false, NULL, NOWHERE, &value, error);
   spark__context_end(t, &context);
   if (status == TRN_OK && is_range) return table_range(t, args, count, out, error);
+  if (status == TRN_OK && is_routine) {
+    bool found = false;
+    return spark__routine_table(t, name, args, count, NOWHERE, out, &found, error);
+  }
   if (status == TRN_OK && !value.is_generator)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNRESOLVABLE_TABLE_VALUED_FUNCTION", NOWHERE, "name", name,
                         NULL);

@@ -329,6 +329,21 @@ static trn_status try_scope(lookup *l, const spark_scope *scope) {
   return status == TRN_OK && found ? take(l, &resolved, resolved.column->expr) : status;
 }
 
+/* A parameter of a SQL function: the argument in its place. */
+static trn_status try_values(lookup *l, const spark_context *context) {
+  spark_translator *t = l->t;
+  spark_resolved resolved;
+  bool found = false;
+  trn_status status = spark__scope_resolve(t, context->scope, l->parts, l->count, l->position, &resolved, &found, l->error);
+  if (status != TRN_OK || !found) return status;
+  const spark_value *value = &context->values[resolved.column - context->scope->columns];
+  status = take(l, &resolved, value->expr);
+  l->out->is_attribute = false;
+  l->out->is_foldable = value->is_foldable;
+  l->out->has_aggregate = value->has_aggregate;
+  return status;
+}
+
 static trn_status try_laterals(lookup *l, spark_context *context) {
   spark_translator *t = l->t;
   spark_lateral *match = NULL;
@@ -382,6 +397,7 @@ static trn_status try_context(lookup *l, spark_context *context) {
   trn_status status = TRN_OK;
   if (context->first && !context->in_aggregate) status = try_scope(l, context->first);
   if (status != TRN_OK || l->found) return status;
+  if (context->values) return try_values(l, context);
   if (context->scope) status = try_scope(l, context->scope);
   if (status != TRN_OK) return status;
   if (context->last && !context->in_aggregate &&
@@ -404,9 +420,36 @@ static trn_status try_context(lookup *l, spark_context *context) {
 }
 
 /* The same column, as a subquery sees it. */
+static trn_status outer_tree(lookup *l, const trn_expr *expr, const trn_expr **out) {
+  spark_translator *t = l->t;
+  *out = expr;
+  if (expr->kind == TRN_EXPR_COLUMN) {
+    trn_expr *outer = trn__expr_create(t->arena, TRN_EXPR_OUTER, expr->type, expr->nullable, NULL, 0);
+    if (!outer) return trn__no_memory(l->error);
+    outer->u.column = expr->u.column;
+    *out = outer;
+    return TRN_OK;
+  }
+  if (expr->kind == TRN_EXPR_AGGREGATE || expr->kind == TRN_EXPR_WINDOW)
+    return spark__unimplemented(t, l->position, l->error, "An aggregate as the argument of a function with a query");
+  if (expr->arg_count == 0) return TRN_OK;
+  const trn_expr **args = TRN_NEW_N(t->arena, const trn_expr *, expr->arg_count);
+  if (!args) return trn__no_memory(l->error);
+  if (++spark__state(t)->steps > TRN_TRANSLATE_STEPS_MAX) /* shared parts: a tree that is exponentially larger */
+    return trn_error_set(l->error, TRN_RESOURCE_EXHAUSTED, NULL,
+                         "The plan takes more than TRN_TRANSLATE_STEPS_MAX (%u) steps: parts are used too often.",
+                         TRN_TRANSLATE_STEPS_MAX);
+  trn_status status = spark__enter(t, l->error);
+  if (status != TRN_OK) return status;
+  for (uint32_t i = 0; i < expr->arg_count && status == TRN_OK; i++) status = outer_tree(l, expr->args[i], &args[i]);
+  spark__leave(t);
+  return status == TRN_OK ? spark__expr_with_args(t, expr, args, out, l->error) : status;
+}
+
 static trn_status make_outer(lookup *l, const spark_context *owner) {
   spark_translator *t = l->t;
   if (owner == spark__state(t)->context) return TRN_OK;
+  if (owner->values) return outer_tree(l, l->out->expr, &l->out->expr);
   const trn_expr *inner = l->out->expr;
   if (inner->kind != TRN_EXPR_COLUMN && inner->kind != TRN_EXPR_CALL) return TRN_OK;
   if (inner->kind == TRN_EXPR_CALL) { /* nested fields: get_field(column, name) */
@@ -461,12 +504,18 @@ trn_status spark__resolve_attribute(spark_translator *t,
   if (attribute->_plan_id_case == SPARK__CONNECT__EXPRESSION__UNRESOLVED_ATTRIBUTE___PLAN_ID_PLAN_ID)
     return by_plan_id(&l, attribute->plan_id);
   spark_context *here = spark__state(t)->context;
+  bool skipped = false;
   unsigned level = 0; /* as in Spark: its own query and the one around it */
   for (spark_context *context = here; context && level < 2; context = context->outer, level++) {
-    status = try_context(&l, context);
-    if (status == TRN_OK && !l.found && context == here) status = try_function(&l);
+    bool function_first = context == here && context->values && !context->shadows;
+    if (function_first) status = try_function(&l);
+    if (status == TRN_OK && !l.found) status = try_context(&l, context);
+    if (status == TRN_OK && !l.found && context == here && !function_first) status = try_function(&l);
     if (status != TRN_OK) return status;
     if (l.found) return make_outer(&l, context);
+    /* SELECT without FROM has no columns that could hide a function's parameters. */
+    bool empty = context->scope && context->scope->count == 0;
+    if (empty && !skipped && spark__state(t)->body) skipped = true, level--;
   }
   if (!here) {
     status = try_function(&l);

@@ -56,6 +56,8 @@ struct spark_aggregation;
 typedef struct spark_context {
   struct spark_context *outer; /* of the query around a subquery */
   const spark_scope *scope;
+  const struct spark_value *values; /* what scope's columns stand for: arguments of a SQL function; NULL: themselves */
+  bool shadows; /* and hide functions without parentheses, CURRENT_DATE and kin */
   const spark_scope *inputs[2]; /* where plan ids are looked up; the scope's own relation, or a join's two */
   uint32_t input_count;
   const spark_scope *first; /* looked up before `scope`: a select list's output, for ORDER BY */
@@ -113,7 +115,15 @@ typedef struct spark_view_frame {
   const struct spark_view_frame *outer;
 } spark_view_frame;
 
+/* A SQL function whose body is being translated, inside of others. */
+typedef struct spark_body {
+  const char *key, *shown;
+  bool is_kept; /* it is being made, and outlives temporary functions and views */
+  const struct spark_body *outer;
+} spark_body;
+
 typedef struct spark_state {
+  const spark_body *body; /* NULL: none */
   spark_context *context;
   spark_shared *ctes;
   spark_shared *views; /* used so far in this plan */
@@ -346,6 +356,12 @@ trn_status spark__relation_read(spark_translator *t, const Spark__Connect__Relat
 /* A table that spark.catalog.createTable has made, used as a relation. */
 trn_status spark__relation_created(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
                                    trn_error **error);
+/* Gives the plan's arena references to the source and (unless NULL) to an arena. */
+trn_status spark__hold_source(spark_translator *t, trn_backend *backend, trn_source *source, trn_arena *arena,
+                              trn_error **error);
+/* A table that is no files: its catalog opens it. `fields` are its columns. */
+trn_status spark__read_opened(spark_translator *t, trn_catalog *catalog, trn_table *table, const trn_field *fields,
+                              uint32_t count, const spark_qualifier *qualifier, spark_relation *out, trn_error **error);
 /* Files of a table. */
 typedef struct spark_source_spec {
   const char *format;

@@ -1,7 +1,7 @@
 /* Where rows come from: files, rows of the request, views and tables by name. */
 #include "core/query.h"
 #include "frontend/spark/translate/infer.h"
-#include "frontend/spark/translate/scope.h"
+#include "frontend/spark/translate/routine.h"
 #include "frontend/spark/translate/table.h"
 #include "frontend/spark/translate/write.h"
 #include <glob.h>
@@ -55,6 +55,33 @@ static trn_status scan(spark_translator *t, trn_source *source, const trn_field 
   trn_status status = label_scan(t, fields, order, count, *info, &rel->u.scan.info, error);
   if (status) return status;
   return spark__scope_of(t, rel, fields, qualifier, out, error);
+}
+
+trn_status spark__read_opened(spark_translator *t, trn_catalog *catalog, trn_table *table, const trn_field *fields,
+                              uint32_t count, const spark_qualifier *qualifier, spark_relation *out, trn_error **error) {
+  const trn_table_info *info = trn_table_get_info(table);
+  trn_source *source = NULL;
+  struct ArrowSchema schema = {0};
+  trn_scan_info label = {.struct_size = sizeof label,
+                         .kind = TRN_SCAN_TABLE,
+                         .catalog = trn_catalog_name(catalog),
+                         .database = info->database,
+                         .table = info->name,
+                         .format = info->format,
+                         .bytes = info->byte_count > 0 ? (uint64_t)info->byte_count : 0};
+  const char *text = trn__arena_printf(t->arena, "%s.%s", info->database, info->name);
+  if (info->identity) /* nobody but the catalog knows the rows, so that its version says all */
+    label.version = trn__arena_printf(t->arena, "%s:%llu", info->identity, (unsigned long long)info->version);
+  if (!text || (info->identity && !label.version)) return trn__no_memory(error);
+  trn_status status = trn_catalog_open_table(catalog, t->session, table, &source, &schema, error);
+  if (status) return status;
+  if (schema.n_children != (int64_t)count)
+    status = trn_error_set(error, TRN_INTERNAL, NULL, "The catalog opened %s with other columns.", text);
+  if (!status) status = spark__hold_source(t, trn_session_backend(t->session), source, NULL, error);
+  if (!status) status = scan(t, source, fields, NULL, count, text, &label, qualifier, out, error);
+  trn_backend_source_unref(trn_session_backend(t->session), source); /* the arena's stays */
+  if (schema.release) schema.release(&schema);
+  return status;
 }
 
 /* A struct type as the Arrow schema of a request. */
@@ -630,6 +657,8 @@ static trn_status view_by_name(spark_translator *t, const char *name, spark_rela
   if (!t->catalog) return TRN_OK;
   trn_status status = spark__catalog_view(t->catalog, t->arena, name, t->case_sensitive, &relation, error);
   if (status != TRN_OK || !relation) return status;
+  status = spark__routine_refuse_temporary(t, "VIEW", name, error);
+  if (status != TRN_OK) return status;
   *found = true;
   spark_shared *shared = TRN_NEW(t->arena, spark_shared);
   if (!shared) return trn__no_memory(error);
