@@ -14,7 +14,6 @@ static trn_status list_databases(void *self, trn_session *session, trn_each_data
 /* A snapshot of a table's definition. */
 typedef struct table {
   trn_table_info info;
-  trn_table_file file;
   struct ArrowSchema schema;
   char *name;
 } table;
@@ -45,7 +44,6 @@ static trn_status table_open(const embed *e, sqlite3 *db, const char *name, tabl
     free(t);
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "out of memory");
   }
-  t->file = (trn_table_file){.path = e->path, .row_count = -1, .byte_count = -1};
   t->info = (trn_table_info){.struct_size = sizeof t->info,
                              .catalog = TRN_DEFAULT_CATALOG,
                              .database = TRN_DEFAULT_DATABASE,
@@ -53,8 +51,7 @@ static trn_status table_open(const embed *e, sqlite3 *db, const char *name, tabl
                              .kind = TRN_TABLE_EXTERNAL,
                              .identity = t->name,
                              .version = version(e->path),
-                             .format = EMBED_FORMAT,
-                             .location = e->path,
+                             .format = "sqlite",
                              .row_count = -1,
                              .byte_count = -1};
   trn_status status = embed_schema(db, name, &t->schema, error);
@@ -111,12 +108,21 @@ static trn_status get_table(void *self, trn_session *session, const char *databa
     status = trn_error_set(error, TRN_NOT_FOUND, "TABLE_OR_VIEW_NOT_FOUND", "there is no table %s", name);
   if (!status) status = table_open(self, db, name, &t, error);
   if (!status) {
-    status = trn_table_create(&ops, t, &t->info, &t->file, 1, true, out);
+    status = trn_table_create(&ops, t, &t->info, NULL, 0, false, out);
     if (status) table_destroy(t);
   }
   sqlite3_finalize(found);
   sqlite3_close(db);
   return status;
+}
+
+/* The table is no file that others could read: what stands for it in a plan is a source of the backend. */
+static trn_status open_table(void *self, trn_session *session, trn_table *table, trn_source **out,
+                             struct ArrowSchema *schema, trn_error **error) {
+  (void)self, (void)session;
+  trn_status status = embed_schema_copy(trn_table_get_info(table)->schema, schema);
+  if (!status && (status = embed_source_create(out))) schema->release(schema);
+  return status ? trn_error_set(error, status, NULL, "out of memory") : TRN_OK;
 }
 
 static void destroy(void *self) {
@@ -128,6 +134,7 @@ trn_status embed_catalog_create(embed *e, trn_catalog **out) {
                                       .list_databases = list_databases,
                                       .list_tables = list_tables,
                                       .get_table = get_table,
+                                      .open_table = open_table,
                                       .destroy = destroy};
   return trn_catalog_create(&ops, e, TRN_DEFAULT_CATALOG, out);
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <trunnion/trunnion.h>
 
-#define EMBED_FORMAT "sqlite" /* of tables, in the terms of catalogs */
 enum { EMBED_ROWS = 8192, EMBED_QUERIES_MAX = 64 }; /* in a batch; at once */
 
 /* The backend: queries that run and how to wait for their end. */
@@ -21,6 +20,7 @@ typedef struct embed {
 
 /* backend.c: a backend over `e`, which outlives it. */
 trn_status embed_backend_create(embed *e, trn_backend **out, trn_error **error);
+trn_status embed_source_create(trn_source **out);
 void embed_wait(embed *e); /* until no query runs */
 trn_status embed_open(const char *path, sqlite3 **out, trn_error **error); /* read only */
 trn_status embed_failed(sqlite3 *db, int code, trn_error **error);

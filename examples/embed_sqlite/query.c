@@ -58,9 +58,9 @@ static bool is_cancelled(query *q) {
   return cancelled;
 }
 
-/* The next batch; an empty `out` at the end. */
-static trn_status step(query *q, sqlite3 *db, sqlite3_stmt *statement, embed_rows *rows, struct ArrowArray *out,
-                       trn_error **error) {
+/* The next batch; an empty `out` at the end. A statement that is done would begin anew: `*is_done` says so. */
+static trn_status step(query *q, sqlite3 *db, sqlite3_stmt *statement, embed_rows *rows, bool *is_done,
+                       struct ArrowArray *out, trn_error **error) {
   trn_status status = TRN_OK;
   int count = 0, code = SQLITE_ROW;
   while (!status && count < EMBED_ROWS) {
@@ -69,6 +69,7 @@ static trn_status step(query *q, sqlite3 *db, sqlite3_stmt *statement, embed_row
     status = embed_rows_add(rows, statement, error);
     count++;
   }
+  *is_done = code == SQLITE_DONE;
   if (!status && code != SQLITE_ROW && code != SQLITE_DONE) status = embed_failed(db, code, error);
   return !status && count ? embed_rows_finish(rows, out, error) : status;
 }
@@ -89,9 +90,8 @@ static void pump(query *q, sqlite3 *db, sqlite3_stmt *statement, embed_rows *row
   bool is_done = false;
   while (wait_for_pull(q)) {
     struct ArrowArray array = {0};
-    if (!status && !is_done) status = step(q, db, statement, rows, &array, &error);
-    is_done = !array.release;
-    if (status || is_done)
+    if (!status && !is_done) status = step(q, db, statement, rows, &is_done, &array, &error);
+    if (status || !array.release)
       query_settle(q, status == TRN_CANCELLED ? TRN_OPERATION_CANCELLED
                       : status                ? TRN_OPERATION_FAILED
                                               : TRN_OPERATION_FINISHED);

@@ -44,7 +44,7 @@ trn_status trn_table_label(const trn_table *table, trn_scan_label **out, trn_err
     for (size_t i = 0; i < count; i++) paths[i] = files[i].path;
     if (!listed && info->location) paths[count++] = info->location;
     scan.paths = paths, scan.path_count = count;
-    if (listed && info->identity)
+    if ((listed || !info->location) && info->identity) /* who has no files knows its versions itself */
       scan.version = trn__arena_printf(arena, "%s:%llu", info->identity, (unsigned long long)info->version);
     status = trn_scan_label_create(&scan, out) ? trn__no_memory(error) : TRN_OK;
   }

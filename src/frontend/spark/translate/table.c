@@ -343,6 +343,8 @@ static trn_status read_table(spark_translator *t, const spark_table_name *name, 
   trn_status status = spark__table_fields(t->arena, info, &fields, &count, error);
   for (uint32_t i = 0; !status && i < count; i++) /* char and varchar read as string */
     if (fields[i].type->id == TRN_TYPE_STRING) ((trn_field *)fields)[i].type = trn__type(TRN_TYPE_STRING);
+  if (!status && !listed && !info->location)
+    return spark__read_opened(t, name->catalog, table, fields, count, qualifier, out, error);
   known_partitions known = {.t = t};
   if (!status && !listed) {
     any = true;
