@@ -254,6 +254,14 @@ static bool is_pass_through(const trn_rel *rel) {
   return true;
 }
 
+/* A projection that gives its input as it is: some frontends write it, some do not. */
+static bool is_identity(const trn_rel *rel) {
+  if (rel->kind != TRN_REL_PROJECT || rel->expr_count != rel->column_count || !is_pass_through(rel)) return false;
+  for (uint32_t i = 0; i < rel->expr_count; i++)
+    if (rel->exprs[i]->kind != TRN_EXPR_COLUMN || rel->exprs[i]->u.column != rel->columns[i].id) return false;
+  return true;
+}
+
 static void put_rel(fingerprint *f, const trn_rel *rel) {
   put_int(f, (uint64_t)rel->kind | 0x80 | (uint64_t)rel->input_count << 8 | (uint64_t)rel->expr_count << 32);
   put_rel_payload(f, rel);
@@ -295,6 +303,7 @@ static digest column_digest(fingerprint *f, const trn_expr *expr) {
 
 static bool enter(fingerprint *f, trn_node node) {
   uint64_t index;
+  while (node.is_rel && is_identity(node.at)) node.at = ((const trn_rel *)node.at)->inputs[0];
   if (!node.is_rel && ((const trn_expr *)node.at)->kind == TRN_EXPR_COLUMN) {
     digest own = column_digest(f, node.at);
     return digests_push(&f->results, &f->count, &f->capacity, &own);
@@ -302,6 +311,22 @@ static bool enter(fingerprint *f, trn_node node) {
   if (trn__ptrmap_get(&f->done, node.at, NULL, &index))
     return digests_push(&f->results, &f->count, &f->capacity, &f->digests[index]);
   return trn__stack_push(&f->stack, node, NULL, f->count) == TRN_OK;
+}
+
+/* The recursion is bounded as in put_type. */
+static bool holds_instants(const trn_type *type) {
+  if (type->id == TRN_TYPE_TIMESTAMP) return true;
+  if (type->id < TRN_TYPE_ARRAY || type->id == TRN_TYPE_OTHER) return false;
+  for (uint32_t i = 0; i < type->field_count; i++)
+    if (holds_instants(type->fields[i].type)) return true;
+  return false;
+}
+
+/* The zone labels the instants of the result, and nothing else: what has none is the same in every zone. */
+static const char *zone_of(const trn_plan *plan) {
+  for (uint32_t i = 0; i < plan->field_count; i++)
+    if (holds_instants(plan->fields[i].type)) return plan->timezone;
+  return NULL;
 }
 
 static bool compute(const trn_plan *plan, uint8_t out[16]) {
@@ -315,7 +340,7 @@ static bool compute(const trn_plan *plan, uint8_t out[16]) {
   if (ok) {
     trn__blake2b_init(&f.hash);
     put_bytes(&f, f.results, sizeof *f.results);
-    put_text(&f, plan->timezone);
+    put_text(&f, zone_of(plan));
     for (uint32_t i = 0; i < plan->field_count; i++) {
       put_int(&f, column_number(&f, plan->root->columns[i].id));
       put_text(&f, plan->fields[i].name);

@@ -26,10 +26,11 @@ class Collector(grpc.GenericRpcHandler):
 
 
 QUERY = """
-import sys
+import os, sys
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.remote(sys.argv[1]).create()
-print(spark.range(3).count())
+print(spark.range(3).count(), flush=True)
+os._exit(0)  # grpcio may wait for itself when the interpreter collects its channel
 """
 
 

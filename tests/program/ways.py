@@ -160,6 +160,10 @@ class User:
     def flight_substrait(self, plan):
         return self.command("CommandStatementSubstraitPlan", field(1, field(1, plan)))
 
+    def flight_dialect(self, dialect):
+        pair = field(1, "dialect") + field(2, field(1, dialect))
+        list(self.flight.do_action(flight.Action("SetSessionOptions", field(1, pair)), self.options))
+
     def flight_prepare(self, text):
         """(bytes of the schema, handle) of a prepared statement."""
         body = field(1, SQL + "ActionCreatePreparedStatementRequest") + field(2, field(1, text))
