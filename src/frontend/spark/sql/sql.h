@@ -39,7 +39,7 @@
  *    read. trn_create_table, trn_create_view, trn_insert, trn_delete, trn_update, trn_alter_table (alter.c
  *    lists its actions), trn_show (what: "tables", "create table", ... as in show.c), trn_describe (what:
  *    "table", "query", "function", "database"), trn_explain, trn_declare_variable, trn_set_variable,
- *    trn_drop_variable, trn_execute_immediate. An optional text that was not there is "". DROP, USE, CACHE,
+ *    trn_drop_variable, trn_execute_immediate, trn_create_function (`query` or `body`), trn_drop_function. An optional text that was not there is "". DROP, USE, CACHE,
  *    CLEAR CACHE, REFRESH, TRUNCATE, CREATE DATABASE are catalog messages; a USE's name may start with a
  *    catalog.
  *  - What the parser leaves to others: the values inside DATE '...' and INTERVAL texts, lengths of VALUES
