@@ -346,6 +346,9 @@ static trn_status lambda_argument(spark_translator *t, const char *name, const s
   for (size_t i = 0; i < sizeof higher_order / sizeof *higher_order; i++)
     if (strcasecmp(higher_order[i].name, name) == 0)
       letters = higher_order[i].parameters, first = higher_order[i].first;
+  if (!letters && spark__function_find(name, strlen(name)))
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LAMBDA_FUNCTION_CALL.NON_HIGHER_ORDER_FUNCTION", NOWHERE,
+                        "class", name, NULL);
   if (!letters) return spark__unimplemented(t, NOWHERE, error, "A lambda in the function %s", name);
   if (index < first)
     return spark__error(t, error, TRN_INVALID_ARGUMENT,

@@ -8,10 +8,22 @@ static trn_status collection_at(spark_builder *b, size_t index, trn_type_id id) 
   return spark__unexpected_input(b, index, id == TRN_TYPE_MAP ? "\"MAP\"" : "\"ARRAY\"", b->args[index]->type);
 }
 
-static trn_status lambda_at(spark_builder *b, size_t index) {
+/* A function that is no lambda is one that looks at none of its parameters. */
+static trn_status function_at(spark_builder *b, size_t index, uint32_t parameters) {
   if (b->args[index]->kind == TRN_EXPR_LAMBDA) return TRN_OK;
-  return spark__error(b->t, b->error, TRN_INVALID_ARGUMENT, "INVALID_LAMBDA_FUNCTION_CALL.NON_HIGHER_ORDER_FUNCTION",
-                      b->call->position, "class", b->function->name, (char *)NULL);
+  const trn_expr *body = b->args[index];
+  trn_expr *lambda = trn__expr_create(b->t->arena, TRN_EXPR_LAMBDA, body->type, body->nullable, &body, 1);
+  uint32_t *ids = TRN_NEW_N(b->t->arena, uint32_t, parameters);
+  if (!lambda || !ids) return trn__no_memory(b->error);
+  for (uint32_t i = 0; i < parameters; i++) ids[i] = b->t->next_column++;
+  lambda->u.lambda.param_count = parameters;
+  lambda->u.lambda.params = ids;
+  b->args[index] = lambda;
+  return TRN_OK;
+}
+
+static trn_status lambda_at(spark_builder *b, size_t index) {
+  return function_at(b, index, 1);
 }
 
 /* A predicate's body is boolean. */
@@ -170,20 +182,6 @@ static trn_status build_arrays_zip(spark_builder *b, const trn_expr **out) {
 }
 
 /* ---- folds and comparators ---- */
-/* A function that is no lambda is one that looks at none of its parameters. */
-static trn_status function_at(spark_builder *b, size_t index, uint32_t parameters) {
-  if (b->args[index]->kind == TRN_EXPR_LAMBDA) return TRN_OK;
-  const trn_expr *body = b->args[index];
-  trn_expr *lambda = trn__expr_create(b->t->arena, TRN_EXPR_LAMBDA, body->type, body->nullable, &body, 1);
-  uint32_t *ids = TRN_NEW_N(b->t->arena, uint32_t, parameters);
-  if (!lambda || !ids) return trn__no_memory(b->error);
-  for (uint32_t i = 0; i < parameters; i++) ids[i] = b->t->next_column++;
-  lambda->u.lambda.param_count = parameters;
-  lambda->u.lambda.params = ids;
-  b->args[index] = lambda;
-  return TRN_OK;
-}
-
 /* aggregate(list, zero, merge[, finish]): merge gives what zero is, and nothing is cast to make it so. */
 static trn_status build_fold(spark_builder *b, const trn_expr **out) {
   bool finishes = b->count > 3;
