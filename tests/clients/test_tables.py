@@ -14,11 +14,10 @@ class Runner:
 
     def __init__(self, url):
         from pyspark.sql import SparkSession, functions
-        from pyspark.sql.types import StructType
         self.spark = SparkSession.builder.remote(url).create()
         self.files = tempfile.mkdtemp(prefix="trunnion_tables_")
         self.scope = {"spark": self.spark, "F": functions, "df": self.frame, "write_parquet": self.write_parquet,
-                      "write_csv": self.write_csv, "schema": StructType.fromDDL}
+                      "write_csv": self.write_csv, "schema": lambda ddl: self.spark.createDataFrame([], ddl).schema}
 
     def frame(self, *rows):
         return self.spark.createDataFrame(list(rows), "id INT, name STRING")
