@@ -115,6 +115,7 @@ typedef struct trn_catalog_access {
   bool is_view;                           /**< where it is known */
   const char *location;                   /**< a path that a definition names; NULL: none */
   bool is_renamed;                        /**< ALTER of the name that goes: the data will be there under another one */
+  bool shows_values;                      /**< DESCRIBE by list_partitions: values of rows are shown */
 } trn_catalog_access;
 typedef struct trn_catalog_hooks {
   size_t struct_size;

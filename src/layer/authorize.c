@@ -413,6 +413,10 @@ static trn_status explain(void *self, trn_layer_session *s, trn_plan *given, trn
   char key[33];
   trn_plan *plan = NULL;
   trn_status status = permit(self, s, given, &plan, key, error);
+  if (status == TRN_OK && key[0]) /* files are named by values of rows, and their statistics are of all rows */
+    status = trn_error_set(error, TRN_PERMISSION_DENIED, "INSUFFICIENT_PERMISSIONS",
+                           "User '%s' may not see how this runs: something of what it reads is hidden",
+                           trn_session_user(trn_layer_session_get(s)));
   if (status == TRN_OK) status = trn_next_explain(s, plan, mode, out, error);
   trn_plan_unref(plan);
   return status;
@@ -462,14 +466,15 @@ typedef struct catalog_guard {
   trn_backend *backend; /* a reference: keeps both */
 } catalog_guard;
 
-/* Rules are about names: under another one the data would be without those that hide something of it. */
-static trn_status check_rename(const inquiry *q, const authorize_name *name, const char *table) {
+/* A rule hides or changes something of it: it may not be renamed (rules are about names: under another one it would be
+ * whole), and its partitions are not told (they are values of rows, also of hidden ones). */
+static trn_status check_whole(const inquiry *q, const authorize_name *name, const char *table, trn_access_action action) {
   const trn_scan_info info = {.kind = TRN_SCAN_TABLE, .catalog = name->catalog, .database = name->database, .table = table};
   for (size_t r = 0; r < q->rules->count; r++) {
     const authorize_rule *rule = &q->rules->items[r];
     bool changes = rule->filter || rule->mask_count || rule->has_columns || rule->hide.count;
     if (changes && authorize__is_about(rule, q->session, &info))
-      return refuse(q, TRN_ACCESS_TABLE, TRN_ACTION_DROP, table, rule);
+      return refuse(q, TRN_ACCESS_TABLE, action, table, rule);
   }
   return TRN_OK;
 }
@@ -484,7 +489,7 @@ static trn_access_kind either_kind(const inquiry *q, unsigned bits, const author
 /* A renamed table goes away where it was, and is read where it comes to. */
 static trn_status allow_rename(const inquiry *q, const authorize_name *name) {
   static const trn_access_action actions[] = {TRN_ACTION_CREATE, TRN_ACTION_DROP, TRN_ACTION_READ};
-  trn_status status = check_rename(q, name, name->table);
+  trn_status status = check_whole(q, name, name->table, TRN_ACTION_DROP);
   for (size_t i = 0; i < sizeof actions / sizeof *actions && status == TRN_OK; i++) {
     unsigned bits = AUTHORIZE_BIT(actions[i]);
     status = decide(q, either_kind(q, bits, name), actions[i], bits, name, NULL);
@@ -521,6 +526,7 @@ static trn_status allow_in_catalog(void *user, trn_session *session, const trn_c
   }
   if (access->action == TRN_CATALOG_DROP && access->table) kind = either_kind(&q, bits, &name);
   status = access->is_renamed ? allow_rename(&q, &name) : decide(&q, kind, action, bits, &name, NULL);
+  if (status == TRN_OK && access->shows_values) status = check_whole(&q, &name, access->table, TRN_ACTION_READ);
   if (status == TRN_OK && access->location) status = decide_path(&q, TRN_ACTION_CREATE, access->location);
   inquiry_end(&q);
   return status;

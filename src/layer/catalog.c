@@ -282,6 +282,7 @@ static trn_status list_partitions(void *self, trn_session *session, const char *
                                   trn_error **error) {
   wrapped *w = self;
   trn_catalog_access access = access_to(w, TRN_CATALOG_DESCRIBE, database, name);
+  access.shows_values = true;
   trn_status status = ask(w, session, &access, error);
   if (status) return status;
   return trn_catalog_list_partitions(w->inner, session, database, name, partition, partition_count, each, user, error);

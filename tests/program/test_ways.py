@@ -15,12 +15,12 @@ def rules(folder):
     return [
         {"users": "root", "allow": "all", "tables": "*", "views": "*", "databases": "*", "paths": ["/*"]},
         {**ann, "allow": "all", "tables": ["default.free", "default.copy*"], "databases": "*"},
-        {**ann, "allow": "read", "tables": ["default.some", "default.part", "default.masked"]},
+        {**ann, "allow": "read", "tables": ["default.some", "default.part", "default.parts", "default.masked"]},
         {**ann, "allow": ["read", "create"], "views": ["default.view_*", "default.flight_view_*"]},
         {**ann, "allow": "all", "tables": "default.barred"},
         {**ann, "deny": "read", "tables": "default.barred"},
         {**ann, "tables": "default.some", "hide": "ssn"},
-        {**ann, "tables": "default.part", "filter": "region = 'EU'"},
+        {**ann, "tables": ["default.part", "default.parts"], "filter": "region = 'EU'"},
         {**ann, "tables": "default.masked", "masks": {"ssn": "concat('*', right(ssn, 1))"}},
         {**ann, "allow": "all", "paths": f"{folder}/files"},
         {**ann, "deny": "all", "paths": f"{folder}/files/secret"},
@@ -57,6 +57,7 @@ def world(tmp_path_factory):
         for name in ("free", "some", "part", "masked", "barred", "silent"):
             data.write.saveAsTable(name)
         data.where("region = 'EU'").write.saveAsTable("visible")
+        data.replace("US", "ATLANTIS").write.partitionBy("region").saveAsTable("parts")
         for name in ("open", "part", "secret"):
             data.write.parquet(f"{folder}/files/{name}")
         data.write.parquet(f"{folder}/elsewhere")
@@ -292,7 +293,7 @@ def test_nothing_was_changed(world):
     for table in ("free", "some", "part", "masked", "barred", "silent"):
         assert root.sql(f"SELECT * FROM {table}") == rows(1, 2, 3, 4), table
     names = {name for _, name, _ in root.sql("SHOW TABLES")}
-    assert names == {"free", "some", "part", "masked", "barred", "silent", "visible", *VIEW_TEXTS, *("flight_" + v for v in VIEW_TEXTS)}
+    assert names == {"free", "some", "part", "masked", "barred", "silent", "visible", "parts", *VIEW_TEXTS, *("flight_" + v for v in VIEW_TEXTS)}
 
 
 GUESSES = [  # none may tell that there is a row with 'secret', or a region that is not the EU
@@ -341,6 +342,15 @@ def test_what_is_told_about_tables(world):
         assert "'silent'" not in repr(ben.command("CommandGetTables", body)) and "'silent'" in repr(root.command("CommandGetTables", body))
     for name in ("CommandGetPrimaryKeys", "CommandGetImportedKeys", "CommandGetExportedKeys"):
         assert "silent" not in repr(outcome(lambda: ann.command(name, field(3, "silent"))))
+
+
+@pytest.mark.parametrize("text", ["SHOW PARTITIONS parts", "EXPLAIN SELECT id FROM parts", "EXPLAIN EXTENDED SELECT count(*) FROM parts",
+                                  "EXPLAIN COST SELECT * FROM parts", "SHOW TABLE EXTENDED LIKE 'parts'", "DESCRIBE EXTENDED parts"])
+def test_files_and_partitions_tell_nothing_of_hidden_rows(world, text):
+    assert world[1].sql("SELECT id, region FROM parts") == [(1, "EU"), (3, "EU")]
+    assert "ATLANTIS" in repr(world[0].sql(text)) or "EXTENDED LIKE" in text or "DESCRIBE" in text
+    assert "ATLANTIS" not in repr(outcome(lambda: world[1].sql(text)))
+    assert "ATLANTIS" not in repr(outcome(lambda: world[1].spark.table("parts").inputFiles()))
 
 
 def test_another_sessions_views_and_statements(world):
