@@ -288,3 +288,16 @@ def test_substrait_plans_run_and_are_prepared(connect):
     with connect().cursor() as cursor:
         with pytest.raises(adm.Error):
             cursor.adbc_prepare(plan[:-5] + b"\xff" * 5)
+
+
+def test_small_batches_are_joined_and_the_first_comes_at_once(connect):
+    ten = "(VALUES " + ", ".join(f"({i})" for i in range(10)) + ")"
+    sources = " CROSS JOIN ".join(f"{ten} AS t{i}(v)" for i in range(5))
+    with connect().cursor() as cursor:
+        cursor.execute("SELECT t0.v + t1.v * 10 + t2.v * 100 + t3.v * 1000 + t4.v * 10000 AS id FROM " + sources)
+        sizes, total = [], 0
+        for batch in cursor.fetch_record_batch():
+            sizes.append(batch.num_rows)
+            total += sum(batch.column(0).to_pylist())
+    assert sum(sizes) == 100_000 and total == 4_999_950_000
+    assert len(sizes) <= 200, len(sizes)  # a cross join's own have ten rows at most
