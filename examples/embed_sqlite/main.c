@@ -22,6 +22,12 @@ static int read_arguments(int count, char **arguments, settings *out) {
   return count % 2 == 1 && out->data && out->users && out->trace;
 }
 
+/* What the cache did, for the log. */
+static void note(void *user, const trn_event *event) {
+  (void)user;
+  fprintf(stderr, "%s %s %s\n", event->layer, event->action, event->object ? event->object : "");
+}
+
 /* Policies around the backend: trace outside of authorize outside of cache. `*stack` becomes the outermost. */
 static trn_status add_layers(trn_backend **stack, embed_users *users, const char *trace_file, trn_error **error) {
   trn_config *rules = trn_config_create(), *memory = trn_config_create(), *trace = trn_config_create();
@@ -31,7 +37,7 @@ static trn_status add_layers(trn_backend **stack, embed_users *users, const char
   if (!status) status = trn_config_set(memory, "memory", "64M", error);
   if (!status) status = trn_config_set(trace, "file", trace_file, error);
   const trn_policy_callback callback = {.struct_size = sizeof callback, .decide = embed_decide, .user = users};
-  const trn_cache_options cache = {.struct_size = sizeof cache, .config = memory};
+  const trn_cache_options cache = {.struct_size = sizeof cache, .config = memory, .sink = note};
   const trn_authorize_options authorize = {.struct_size = sizeof authorize, .config = rules, .callback = &callback};
   const trn_trace_options tracing = {.struct_size = sizeof tracing, .config = trace};
   if (!status) status = trn_cache_create(&cache, *stack, &cached, error);

@@ -133,7 +133,9 @@ static trn_status block_print(sql_printer *p, const select_block *b) {
   if (!status) status = from_print(p, b->from, b->depth);
   for (size_t i = 0; !status && i < b->filters.count; i++) {
     trn__sql_puts(p, i ? " AND " : " WHERE ");
-    status = trn__sql_expr(p, ((const trn_rel *)b->filters.items[i])->exprs[0]);
+    const trn_expr *condition = ((const trn_rel *)b->filters.items[i])->exprs[0];
+    status = trn__sql_expr(p, condition);
+    if (!status) status = trn__sql_implied(p, condition);
   }
   if (!status && b->sort)
     status = trn__sql_order(p, b->sort->exprs, b->sort->u.sort.flags, b->sort->expr_count);
@@ -477,13 +479,15 @@ trn_status trn_plan_to_sql(const trn_plan *plan, const char *dialect, char **out
   *out = NULL;
   for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++)
     if (dialect && strcmp(dialects[i]->name, dialect) == 0) p.dialect = dialects[i];
-  if (!p.dialect) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "unknown SQL dialect \"%s\"; known: sqlite", dialect ? dialect : "");
+  if (!p.dialect) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "unknown SQL dialect \"%s\"; known: sqlite",
+                                        dialect ? dialect : "");
   p.out = &text;
   if (plan->kind != TRN_PLAN_LOGICAL) return trn__sql_refuse(&p, "a physical plan");
   trn_arena *arena = trn__arena_create(0);
   uint32_t next = plan->next_column;
   const trn_rel *root = plan->root;
   trn_status status = arena ? trn__decorrelate(arena, plan->root, &next, &root, error) : trn__no_memory(error);
+  if (!status) status = trn__sql_lower_filters(arena, root, &root, error);
   if (!status) status = print_root(&p, root);
   if (!status) {
     if (p.ctes.size) trn__strbuf_puts(&whole, "WITH ");

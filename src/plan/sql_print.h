@@ -20,7 +20,7 @@ typedef struct sql_dialect {
   trn_status (*joined)(sql_printer *p, const trn_expr *e, uint32_t id);
   trn_status (*window_function)(sql_printer *p, const trn_expr *call);
   const char *no_limit; /* before OFFSET when all rows are wanted */
-  bool numbers_rows;    /* semi joins whose condition is no equality: by row numbers, not EXISTS */
+  bool correlates;      /* is good at EXISTS whose condition is no equality */
 } sql_dialect;
 
 struct sql_printer {
@@ -40,6 +40,8 @@ extern const sql_dialect trn__sql_sqlite;
 /* UNIMPLEMENTED "<what> cannot be written in <dialect>'s SQL". */
 trn_status trn__sql_refuse(sql_printer *p, const char *format, ...) TRN_PRINTF(2, 3);
 trn_status trn__sql_expr(sql_printer *p, const trn_expr *e);
+/* " AND x" for the equalities that every branch of an OR has, so that it can be joined by them. */
+trn_status trn__sql_implied(sql_printer *p, const trn_expr *condition);
 /* Comma between. */
 trn_status trn__sql_exprs(sql_printer *p, const trn_expr *const *items, uint32_t count);
 /* Writes `format` with "$1" .. "$9" as the expressions. */

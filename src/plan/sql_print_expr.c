@@ -99,6 +99,66 @@ static trn_status chain(sql_printer *p, const trn_expr *e) {
   return status;
 }
 
+/* The parts of a chain of one operator, in order. */
+static trn_status parts_of(const trn_expr *e, const char *name, trn_vec *out) {
+  trn_vec todo = {0};
+  trn_status status = trn__vec_push(&todo, (void *)e) ? TRN_OK : TRN_RESOURCE_EXHAUSTED;
+  while (!status && todo.count) {
+    const trn_expr *item = todo.items[--todo.count];
+    bool is_chain = is_native(item, name);
+    if (!is_chain && !trn__vec_push(out, (void *)item)) status = TRN_RESOURCE_EXHAUSTED;
+    for (uint32_t i = is_chain ? item->arg_count : 0; !status && i-- > 0;)
+      if (!trn__vec_push(&todo, (void *)item->args[i])) status = TRN_RESOURCE_EXHAUSTED;
+  }
+  trn__vec_finish(&todo);
+  return status;
+}
+
+static bool is_column_pair(const trn_expr *e) {
+  return is_native(e, "=") && e->arg_count == 2 && e->args[0]->kind == TRN_EXPR_COLUMN &&
+         e->args[1]->kind == TRN_EXPR_COLUMN;
+}
+
+static trn_status has_pair(const trn_expr *branch, const trn_expr *pair, bool *out) {
+  trn_vec parts = {0};
+  trn_status status = parts_of(branch, "and", &parts);
+  *out = false;
+  for (size_t i = 0; !status && i < parts.count && !*out; i++) {
+    const trn_expr *e = parts.items[i];
+    *out = is_column_pair(e) && e->args[0]->u.column == pair->args[0]->u.column &&
+           e->args[1]->u.column == pair->args[1]->u.column;
+  }
+  trn__vec_finish(&parts);
+  return status;
+}
+
+static trn_status implied_by_or(sql_printer *p, const trn_expr *e) {
+  trn_vec branches = {0}, pairs = {0};
+  trn_status status = parts_of(e, "or", &branches);
+  if (!status) status = parts_of(branches.items[0], "and", &pairs);
+  for (size_t i = 0; !status && i < pairs.count; i++) {
+    const trn_expr *pair = pairs.items[i];
+    bool is_everywhere = is_column_pair(pair);
+    for (size_t k = 1; !status && is_everywhere && k < branches.count; k++)
+      status = has_pair(branches.items[k], pair, &is_everywhere);
+    if (status || !is_everywhere) continue;
+    trn__sql_puts(p, " AND ");
+    status = trn__sql_expr(p, pair);
+  }
+  trn__vec_finish(&branches);
+  trn__vec_finish(&pairs);
+  return status;
+}
+
+trn_status trn__sql_implied(sql_printer *p, const trn_expr *condition) {
+  trn_vec parts = {0};
+  trn_status status = parts_of(condition, "and", &parts);
+  for (size_t i = 0; !status && i < parts.count; i++)
+    if (is_native(parts.items[i], "or")) status = implied_by_or(p, parts.items[i]);
+  trn__vec_finish(&parts);
+  return status ? trn__no_memory(p->error) : TRN_OK;
+}
+
 typedef struct native_form {
   const char *name, *form;
 } native_form;

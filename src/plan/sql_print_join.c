@@ -1,4 +1,4 @@
-/* Semi, anti and mark joins as SQL text: IN where the condition is equalities, else EXISTS, or row numbers. */
+/* Semi, anti and mark joins as SQL text: IN where the condition is equalities, else EXISTS. */
 #include "plan/sql_print_rel.h"
 
 /* The condition, taken apart: left values that equal right ones; what only the right side decides; the rest. */
@@ -117,58 +117,30 @@ static trn_status exists_print(sql_printer *p, const trn_rel *rel) {
   return status;
 }
 
-/* The left rows with numbers, as a relation of its own; kept, so that both of its users see the same numbers. */
-static trn_status numbered(sql_printer *p, const trn_rel *rel, uint32_t *number) {
-  trn_strbuf text = {0}, *outer = p->out;
-  p->out = &text;
-  trn__sql_puts(p, "SELECT row_number() OVER () AS n, ");
-  trn__sql_columns(p, rel->inputs[0]->columns, rel->inputs[0]->column_count);
-  trn__sql_puts(p, " FROM ");
-  trn__sql_cte_name(p, rel->inputs[0]);
-  p->out = outer;
-  *number = ++p->count;
-  trn__sql_cte_add(p, "l", *number, "", &text, "MATERIALIZED ");
-  trn__strbuf_finish(&text);
-  return TRN_OK;
-}
-
-static trn_status by_number(sql_printer *p, const trn_rel *rel, uint32_t number) {
-  trn__sql_printf(p, "(n IN (SELECT n FROM l%u JOIN ", number);
-  trn__sql_cte_name(p, rel->inputs[1]);
-  trn__sql_puts(p, " ON ");
-  trn_status status = trn__sql_expr(p, rel->exprs[0]);
-  trn__sql_puts(p, "))");
-  return status;
-}
-
-static trn_status condition(sql_printer *p, const trn_rel *rel, const parts *parts, uint32_t number) {
-  if (number) return by_number(p, rel, number);
+static trn_status condition(sql_printer *p, const trn_rel *rel, const parts *parts) {
   return parts->left.count && !parts->mixed.count ? in_print(p, rel, parts) : exists_print(p, rel);
 }
 
 static trn_status print(sql_printer *p, const trn_rel *rel, const parts *parts) {
-  uint32_t number = 0;
   trn_join_type type = (trn_join_type)rel->u.join.type;
   trn_status status = TRN_OK;
   if (rel->u.join.null_aware && (parts->left.count != 1 || parts->mixed.count))
     return trn__sql_refuse(p, "NOT IN with such a condition");
-  if (parts->mixed.count && p->dialect->numbers_rows) status = numbered(p, rel, &number);
-  if (status) return status;
+  /* SQLite would read the right side once for each left row. */
+  if (parts->mixed.count && !p->dialect->correlates)
+    return trn__sql_refuse(p, "EXISTS with a condition that is no equality");
   trn__sql_puts(p, "SELECT ");
   trn__sql_columns(p, rel->inputs[0]->columns, rel->inputs[0]->column_count);
   if (type == TRN_JOIN_LEFT_MARK) {
     trn__sql_puts(p, ", (");
-    status = condition(p, rel, parts, number);
+    status = condition(p, rel, parts);
     trn__sql_printf(p, " IS TRUE) AS c%u", rel->columns[rel->column_count - 1].id);
   }
   trn__sql_puts(p, " FROM ");
-  if (number)
-    trn__sql_printf(p, "l%u", number);
-  else
-    trn__sql_cte_name(p, rel->inputs[0]);
+  trn__sql_cte_name(p, rel->inputs[0]);
   if (status || type == TRN_JOIN_LEFT_MARK) return status;
   trn__sql_puts(p, " WHERE ");
-  status = condition(p, rel, parts, number);
+  status = condition(p, rel, parts);
   if (type == TRN_JOIN_LEFT_ANTI) trn__sql_puts(p, rel->u.join.null_aware ? " IS FALSE" : " IS NOT TRUE");
   return status;
 }
@@ -181,4 +153,28 @@ trn_status trn__sql_existence(sql_printer *p, const trn_rel *rel) {
   if (!status) status = print(p, rel, &parts);
   parts_finish(&parts);
   return status;
+}
+
+/* ---- filters go below semi and anti joins, whose rows are the left side's: fewer rows look for a match ---- */
+
+static const trn_rel *lower(trn_arena *arena, const trn_rel *rel, const trn_expr *condition, unsigned depth) {
+  bool is_kept = rel->kind == TRN_REL_JOIN && depth < TRN_SQL_PRINT_DEPTH_MAX &&
+                 (rel->u.join.type == TRN_JOIN_LEFT_SEMI || rel->u.join.type == TRN_JOIN_LEFT_ANTI);
+  if (!is_kept) return trn__rel_filter(arena, rel, condition);
+  const trn_rel *left = lower(arena, rel->inputs[0], condition, depth + 1);
+  trn_rel *join = left ? trn__rel_join(arena, (trn_join_type)rel->u.join.type, left, rel->inputs[1],
+                                       rel->expr_count ? rel->exprs[0] : NULL)
+                       : NULL;
+  if (join) join->u.join.null_aware = rel->u.join.null_aware;
+  return join;
+}
+
+static trn_status lower_filter(void *user, trn_arena *arena, const trn_rel *rel, const trn_rel **out, trn_error **error) {
+  (void)user;
+  *out = rel->kind == TRN_REL_FILTER ? lower(arena, rel->inputs[0], rel->exprs[0], 0) : rel;
+  return *out ? TRN_OK : trn__no_memory(error);
+}
+
+trn_status trn__sql_lower_filters(trn_arena *arena, const trn_rel *root, const trn_rel **out, trn_error **error) {
+  return trn__rel_rewrite(arena, root, &(trn_rewriter){.rel = lower_filter}, out, error);
 }

@@ -14,5 +14,7 @@ trn_status trn__sql_named(sql_printer *p, const trn_expr *const *exprs, const tr
 
 /* sql_print_join.c: semi, anti and mark joins. */
 trn_status trn__sql_existence(sql_printer *p, const trn_rel *rel);
+/* An equivalent plan for them. */
+trn_status trn__sql_lower_filters(trn_arena *arena, const trn_rel *root, const trn_rel **out, trn_error **error);
 
 #endif

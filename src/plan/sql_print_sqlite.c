@@ -531,5 +531,4 @@ const sql_dialect trn__sql_sqlite = {.name = "sqlite",
                                      .is_split = is_split,
                                      .joined = joined,
                                      .window_function = window_function,
-                                     .no_limit = "LIMIT -1 ",
-                                     .numbers_rows = true};
+                                     .no_limit = "LIMIT -1 "};
