@@ -47,6 +47,7 @@ def yardstick(name, url):
 GOLDEN_JAR = pathlib.Path.home() / ".m2/repository/org/apache/spark/spark-sql_2.13/4.2.0/spark-sql_2.13-4.2.0-tests.jar"
 CACHE = pathlib.Path(os.environ.get("TRUNNION_CACHE", pathlib.Path.home() / ".cache/trunnion"))
 FAILURES = ROOT / "tests/data/spark/golden_failures.json"
+HOSTS = ["grpc_core", "grpcpp", "python", "go", "tonic"]
 # Client generations: the packages of one environment each.
 GENERATIONS = {
     "3.5": ["pyspark[connect]==3.5.7", "pandas<2.3", "numpy<2", "pyarrow<17", "setuptools"],
@@ -119,7 +120,16 @@ def generation(name, url):
     return done.returncode == 0 and bool(lines)
 
 
+def host(name):
+    """One of other people's servers, with our frontends mounted."""
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "leave_at_once",
+                           str(ROOT / "tests/clients/test_hosts.py"), "-k", f"[{name}"], cwd=ROOT,
+                          env=dict(os.environ, PYTHONPATH=str(ROOT / "tests/support"))).returncode == 0
+
+
 def run(name, url):
+    if name.startswith("host-"):
+        return host(name.removeprefix("host-"))
     if name == "golden":
         return golden(url)
     if name.startswith("generation-"):
@@ -134,7 +144,8 @@ def main():
     parser.add_argument("--only", default="", help="these parts, with commas between")
     parser.add_argument("--record-golden", action="store_true", help="write the lists of golden queries that fail")
     options = parser.parse_args()
-    names = sorted([*FLOORS, "golden", "soak", *(f"generation-{name}" for name in GENERATIONS)])
+    names = sorted([*FLOORS, "golden", "soak", *(f"generation-{name}" for name in GENERATIONS),
+                    *(f"host-{name}" for name in HOSTS)])
     chosen = names if options.all else [random.Random(options.seed).choice(names)]
     if options.only:
         chosen = options.only.split(",")

@@ -1,7 +1,7 @@
 """make test: the tiers, each with its time against a budget. usage: run.py [--all] [--tier NAME]... [--seed N]
 
 core        no engine: unit tests, header and layout checks                     3 minutes
-sanitizers  the core tests under ASan and UBSan, the threaded ones under TSan   4 minutes
+sanitizers  the core tests under ASan and UBSan                              4 minutes
 engine      builds the engine, tests against it                                 4 minutes (cold: 45)
 clients     a server and unmodified clients                                     4 minutes
 rotating    long suites; one part in ROTATION of them, by the printed seed; --all runs everything; a cold machine drops it
@@ -52,7 +52,7 @@ def pytest(*arguments):
 
 
 def clients():
-    pytest("tests/clients")
+    pytest("tests/clients", "--ignore", "tests/clients/test_hosts.py")
     pytest("tests/flightsql")
     pytest("tests/program")
     script = ROOT / "tests/interop/interop.sh"
