@@ -256,7 +256,7 @@ static void flood(fixture *f, const char *name, uint8_t type, const void *payloa
   for (int i = 0; i < 4; i++) {
     int fd = raw_connect(f);
     bool open = true;
-    for (int j = 0; j < 5000 && open; j++) open = raw_push(fd, frames, (size_t)(at - frames)); /* reads no answer */
+    for (int j = 0; j < 100000 && open; j++) open = raw_push(fd, frames, (size_t)(at - frames)); /* reads no answer */
     closed += !open;
     close(fd);
   }

@@ -430,8 +430,11 @@ static trn_status sample_by(spark_translator *t, const Spark__Connect__StatSampl
     status = spark__call_by_name(t, "when", args, 2 * node->n_fractions + 1, NOWHERE, &pair[1], error);
   if (status == TRN_OK) status = spark__call_by_name(t, "<", pair, 2, NOWHERE, &pair[0], error);
   spark__context_end(t, &context);
+  const trn_rel *rel = out->rel;
+  const trn_expr *condition = pair[0].expr;
+  if (status == TRN_OK) status = spark__lift_windows(t, &rel, &condition, 1, error); /* rand takes the row's number */
   if (status != TRN_OK) return status;
-  out->rel = trn__rel_filter(t->arena, out->rel, pair[0].expr);
+  out->rel = trn__rel_filter(t->arena, rel, condition);
   return out->rel ? TRN_OK : trn__no_memory(error);
 }
 
