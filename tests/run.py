@@ -48,7 +48,8 @@ def engine():
 
 
 def pytest(*arguments):
-    run(sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *arguments)  # what is skipped says so
+    run(sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "leave_at_once", *arguments,
+        env=dict(os.environ, PYTHONPATH=str(ROOT / "tests/support")))
 
 
 def clients():
