@@ -1,0 +1,54 @@
+"""Compares builds of the engine: the same server, the same client, libtrunnion_engine.so of different profiles or allocators.
+usage: engines.py NAME=FILE NAME=FILE ... [--scale S] [--rounds N]
+
+Prints TPC-H through PySpark, interleaved: per build the sum of medians, and the geometric mean of its ratios to the first."""
+import argparse, math, os, pathlib, re, statistics, subprocess, sys, time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "bench"))
+import run as bench  # noqa: E402
+
+
+def start(engine):
+    process = subprocess.Popen([str(ROOT / "build/release/trunnion"), "serve", "--listen", "127.0.0.1:0", "--engine", engine],
+                               stdout=subprocess.PIPE, text=True)
+    return process, re.search(r"sc://\S+", process.stdout.readline()).group(0)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("builds", nargs="+")
+    parser.add_argument("--scale", default="1")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    from pyspark.sql import SparkSession
+    folder = bench.data(options.scale)
+    builds = dict(b.split("=", 1) for b in options.builds)
+    servers, sessions = {}, {}
+    for name, engine in builds.items():
+        servers[name], url = start(engine)
+        sessions[name] = SparkSession.builder.remote(url).create()
+        for table in bench.TABLES:
+            sessions[name].read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
+    queries = [(ROOT / f"tests/data/tpch/q{n:02d}.sql").read_text() for n in range(1, 23)]
+    times = {name: [[] for _ in queries] for name in builds}
+    for _ in range(options.rounds):
+        for i, text in enumerate(queries):
+            for name, session in sessions.items():
+                begin = time.perf_counter()
+                session.sql(text).collect()
+                times[name][i].append(time.perf_counter() - begin)
+    medians = {name: [statistics.median(t) for t in lists] for name, lists in times.items()}
+    first = medians[next(iter(builds))]
+    for name, values in medians.items():
+        ratio = math.exp(sum(math.log(v / f) for v, f in zip(values, first)) / len(values))
+        size = os.path.getsize(builds[name]) / 2**20
+        print(f"{name}: {sum(values):.2f} s for {len(values)} queries, geometric mean {ratio:.3f} of the first, {size:.0f} MiB", flush=True)
+    for process in servers.values():
+        process.terminate()
+    os._exit(0)  # pyspark-client may not end by itself
+
+
+if __name__ == "__main__":
+    bench.reexec()
+    main()
