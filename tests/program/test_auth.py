@@ -4,7 +4,7 @@ import grpc, jwt, pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, ed448, rsa
 from jwcrypto import jwk, jws, jwt as jwcrypto_jwt
-from conftest import ROOT, Server, run
+from conftest import LEAVES, ROOT, Server, run
 from credentials import Authority, config_call
 
 OK, UNAUTHENTICATED = grpc.StatusCode.OK, grpc.StatusCode.UNAUTHENTICATED
@@ -104,7 +104,7 @@ def test_groups_of_tokens_and_of_the_file_of_users_reach_the_policies(files, tmp
         "listen": "127.0.0.1:0", "auth": {"tokens": str(files / "tokens"), "users": str(files / "users")},
         "layers": [{"authorize": {"rules": [{"groups": ["red", "yellow"], "paths": f"{tmp_path}/*", "allow": "read"}]}}]}))
     script = tmp_path / "client.py"
-    script.write_text(textwrap.dedent("""
+    script.write_text(LEAVES + textwrap.dedent("""
         import sys, grpc
         from pyspark.sql.connect.session import SparkSession
         from pyspark.sql.connect.client import DefaultChannelBuilder
@@ -435,7 +435,7 @@ spark.stop()
 
 def run_pyspark(tmp_path, url, ca):
     script = tmp_path / "client.py"
-    script.write_text(PYSPARK)
+    script.write_text(LEAVES + PYSPARK)
     done = subprocess.run([sys.executable, str(script), url], capture_output=True, text=True, timeout=300,
                           env=dict(os.environ, GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=str(ca)))
     return done.returncode, done.stdout, done.stderr

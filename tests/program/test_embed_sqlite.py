@@ -2,7 +2,7 @@
 rights are in a table of its own, results are cached and traced. TPC-H's answers are DuckDB's on the same files."""
 import base64, json, os, pathlib, re, signal, subprocess, sys, urllib.parse
 import pytest
-from conftest import BUILD, ROOT
+from conftest import BUILD, LEAVES, ROOT
 
 EXAMPLE = ROOT / "examples/embed_sqlite"
 QUERIES = {n: (ROOT / f"tests/data/tpch/q{n:02d}.sql").read_text() for n in range(1, 23)}
@@ -44,7 +44,7 @@ class Embedder:
     def run(self, user, *statements):
         """What a stock PySpark gets: rows as lists, or {"error": text}, for each statement."""
         script = self.folder / "client.py"
-        script.write_text(CLIENT)
+        script.write_text(LEAVES + CLIENT)
         header = "Basic " + base64.b64encode(user.encode()).decode()
         url = f"sc://127.0.0.1:{self.port}/;authorization={urllib.parse.quote(header)}"
         done = subprocess.run([sys.executable, str(script), url], input=json.dumps(statements), capture_output=True, text=True,

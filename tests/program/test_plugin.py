@@ -1,7 +1,7 @@
 """The installed tree, and what is built against it: the sample plugin, loaded and used from PySpark."""
 import json, os, pathlib, re, shutil, subprocess, sys
 import pytest
-from conftest import BUILD, ROOT, Server, run
+from conftest import BUILD, LEAVES, ROOT, Server, run
 
 
 def call(*command, **options):
@@ -103,7 +103,7 @@ def pyspark(plugin, tmp_path_factory):
     with Server("--listen", "127.0.0.1:0", "--plugin", plugin) as server:
         def go(code, target=server):
             script = folder / "client.py"
-            script.write_text(CLIENT + code)
+            script.write_text(LEAVES + CLIENT + code)
             done = subprocess.run([sys.executable, str(script), f"sc://{target.address}"], capture_output=True, text=True,
                                   timeout=300)
             assert done.returncode == 0, done.stderr[-3000:]

@@ -1,7 +1,7 @@
 """File, environment and flags; what --check says; help and man pages."""
 import re, shutil, subprocess
 import pytest
-from conftest import PROGRAM, ROOT, Server, run
+from conftest import LEAVES, PROGRAM, ROOT, Server, run
 from credentials import Authority
 
 
@@ -191,7 +191,7 @@ def test_catalogs_are_there_by_name_and_kept(tmp_path):
 
     def pyspark(server, code):
         script = tmp_path / "client.py"
-        script.write_text("import sys\nfrom pyspark.sql import SparkSession\n"
+        script.write_text(LEAVES + "import sys\nfrom pyspark.sql import SparkSession\n"
                           "spark = SparkSession.builder.remote(sys.argv[1]).create()\n" + code)
         done = subprocess.run([sys.executable, str(script), f"sc://{server.address}"], capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr[-2000:]
