@@ -10,7 +10,7 @@ import run as bench  # noqa: E402
 
 
 def start(engine):
-    process = subprocess.Popen([str(ROOT / "build/release/trunnion"), "serve", "--listen", "127.0.0.1:0", "--engine", engine],
+    process = subprocess.Popen([os.environ.get("TRUNNION_PROGRAM", str(ROOT / "build/release/trunnion")), "serve", "--listen", "127.0.0.1:0", "--engine", engine],
                                stdout=subprocess.PIPE, text=True)
     return process, re.search(r"sc://\S+", process.stdout.readline()).group(0)
 
