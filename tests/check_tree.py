@@ -11,8 +11,9 @@ MAY_INCLUDE = {
     "core": ["arrow"], "arrow": ["core", "plan"], "plan": ["core", "arrow"], "optimize": ["core", "plan"], "catalog": ["core", "plan", "arrow"],
     "engine": ["core", "plan", "arrow"], "backend": ["core", "plan", "arrow", "engine", "optimize"],
     "layer": ["core", "plan", "arrow"], "scheduler": ["core", "plan"], "functions": [],
-    "transport/h2": [], "transport/auth": [], "transport/inproc": ["core"], "transport/client": ["core", "transport/inproc"], "frontend/spark": ["core", "plan", "arrow", "catalog"],
-    "frontend/flight": ["core", "arrow", "frontend/spark"], "frontend/flightsql": ["core", "plan", "arrow", "frontend/flight", "frontend/spark"], "udf": ["core"],
+    "transport/h2": [], "transport/auth": [], "transport/inproc": ["core"], "transport/client": ["core", "transport/inproc"], "frontend/wire": ["core"],
+    "frontend/spark": ["core", "frontend/wire", "plan", "arrow", "catalog"],
+    "frontend/flight": ["core", "arrow", "frontend/wire", "frontend/spark"], "frontend/flightsql": ["core", "plan", "arrow", "frontend/flight", "frontend/spark", "frontend/wire"], "udf": ["core"],
 }
 
 

@@ -317,34 +317,13 @@ trn_status trn_config_duration(const trn_config *map, const char *key, uint64_t 
 
 /* ---- unknown keys ---- */
 
-static size_t smallest(size_t a, size_t b, size_t c) {
-  size_t least = a < b ? a : b;
-  return least < c ? least : c;
-}
-
-/* How many letters must be added, taken away or changed; names up to TRN_CONFIG_NAME_MAX. */
-static size_t edit_distance(const char *a, const char *b) {
-  size_t row[TRN_CONFIG_NAME_MAX + 1], width = strlen(b);
-  for (size_t i = 0; i <= width; i++) row[i] = i;
-  for (size_t y = 1; a[y - 1]; y++) {
-    size_t corner = row[0];
-    row[0] = y;
-    for (size_t x = 1; x <= width; x++) {
-      size_t above = row[x];
-      row[x] = smallest(corner + (a[y - 1] != b[x - 1]), above + 1, row[x - 1] + 1);
-      corner = above;
-    }
-  }
-  return row[width];
-}
-
 const char *trn_config_nearest(const char *name, const char *const *names) {
   const char *best = NULL;
   size_t size = strlen(name), least = size / 2 + 1; /* half of it must be right */
   if (size > TRN_CONFIG_NAME_MAX) return NULL;
   for (; *names; names++) {
     if (strlen(*names) > TRN_CONFIG_NAME_MAX) continue;
-    size_t distance = edit_distance(name, *names);
+    size_t distance = trn__edit_distance(name, *names);
     if (distance >= least) continue;
     least = distance;
     best = *names;

@@ -44,6 +44,10 @@ void trn__strbuf_printf(trn_strbuf *buffer, const char *format, ...) TRN_PRINTF(
 void *trn__strbuf_extend(trn_strbuf *buffer, size_t size);
 void trn__strbuf_finish(trn_strbuf *buffer); /* frees */
 
+char *trn__text_copy(const char *text); /* on the heap; NULL gives NULL */
+/* How many bytes must be added, taken away or changed; beyond TRN_EDIT_DISTANCE_BYTES_MAX: the longer text's size. */
+size_t trn__edit_distance(const char *a, const char *b);
+
 /* ---- growable array of pointers on the heap ---- */
 typedef struct trn_vec {
   void **items;

@@ -44,6 +44,7 @@
 #define TRN_PLAN_TREE_EXPRESSIONS_MAX (1u << 20)  /* likewise; without rows of literals */
 #define TRN_CONFIG_DEPTH_MAX 32u             /* nesting of a configuration */
 #define TRN_CONFIG_NODES_MAX (1u << 20)      /* values in one configuration: tables of users and policies are there too */
+#define TRN_EDIT_DISTANCE_BYTES_MAX 256      /* texts up to here are compared letter by letter */
 #define TRN_CONFIG_NAME_MAX 256u             /* longest name that a suggestion is looked for */
 #define TRN_REGISTRY_ENTRIES_MAX 10000u      /* things of one kind in a registry */
 #define TRN_REGISTRY_NAME_MAX 1024u          /* length of a registered name */

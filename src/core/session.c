@@ -20,12 +20,6 @@ struct trn_session {
   char *catalog, *database; /* where names are looked up; NULL: the default; guarded by mu */
 };
 
-static char *text_copy(const char *text) {
-  size_t size = strlen(text) + 1;
-  char *copy = malloc(size);
-  return copy ? memcpy(copy, text, size) : NULL;
-}
-
 typedef struct setting_guard {
   trn_setting_guard guard;
   void *user;
@@ -52,7 +46,7 @@ static bool copy_groups(trn_session *session, const trn_session_request *request
   session->groups = calloc(request->group_count, sizeof *session->groups);
   if (!session->groups) return false;
   while (session->group_count < request->group_count) {
-    char *copy = text_copy(request->groups[session->group_count]);
+    char *copy = trn__text_copy(request->groups[session->group_count]);
     if (!copy) return false;
     session->groups[session->group_count++] = copy;
   }
@@ -67,9 +61,9 @@ static trn_session *session_create(trn_backend *backend, const trn_session_reque
   atomic_init(&session->refs, 1);
   pthread_mutex_init(&session->mu, NULL);
   session->backend = trn_backend_ref(backend);
-  session->id = text_copy(request->id ? request->id : id);
-  session->user = text_copy(request->user ? request->user : "");
-  session->client = text_copy(request->client ? request->client : "");
+  session->id = trn__text_copy(request->id ? request->id : id);
+  session->user = trn__text_copy(request->user ? request->user : "");
+  session->client = trn__text_copy(request->client ? request->client : "");
   session->settings = trn__map_create();
   session->is_authenticated = request->is_authenticated;
   bool ok = session->id && session->user && session->client && session->settings && copy_groups(session, request);
@@ -136,8 +130,8 @@ void *trn_session_backend_state(const trn_session *session) {
 
 trn_status trn__session_get_names(trn_session *session, char **catalog, char **database) {
   pthread_mutex_lock(&session->mu);
-  *catalog = session->catalog ? text_copy(session->catalog) : NULL;
-  *database = text_copy(session->database ? session->database : TRN_DEFAULT_DATABASE);
+  *catalog = session->catalog ? trn__text_copy(session->catalog) : NULL;
+  *database = trn__text_copy(session->database ? session->database : TRN_DEFAULT_DATABASE);
   bool ok = *database && (*catalog || !session->catalog);
   pthread_mutex_unlock(&session->mu);
   if (ok) return TRN_OK;
@@ -147,7 +141,7 @@ trn_status trn__session_get_names(trn_session *session, char **catalog, char **d
 }
 
 trn_status trn_session_set_namespace(trn_session *session, const char *catalog, const char *database) {
-  char *new_catalog = catalog ? text_copy(catalog) : NULL, *new_database = database ? text_copy(database) : NULL;
+  char *new_catalog = catalog ? trn__text_copy(catalog) : NULL, *new_database = database ? trn__text_copy(database) : NULL;
   bool ok = (new_catalog || !catalog) && (new_database || !database);
   pthread_mutex_lock(&session->mu);
   if (ok && new_catalog) {
@@ -170,14 +164,14 @@ trn_status trn_session_set_namespace(trn_session *session, const char *catalog, 
 char *trn_session_get(trn_session *session, const char *key) {
   pthread_mutex_lock(&session->mu);
   const char *value = trn__map_get(session->settings, key, strlen(key));
-  char *copy = value ? text_copy(value) : NULL;
+  char *copy = value ? trn__text_copy(value) : NULL;
   pthread_mutex_unlock(&session->mu);
   return copy;
 }
 
 trn_status trn_session_set(trn_session *session, const char *key, const char *value) {
   size_t size = strlen(key);
-  char *copy = value ? text_copy(value) : NULL;
+  char *copy = value ? trn__text_copy(value) : NULL;
   if (value && !copy) return TRN_RESOURCE_EXHAUSTED;
   void *old = NULL;
   trn_status status = TRN_OK;

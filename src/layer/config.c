@@ -3,13 +3,6 @@
 
 #include <limits.h>
 
-char *trn__text_copy(const char *text) {
-  if (!text) return NULL;
-  size_t size = strlen(text) + 1;
-  char *copy = malloc(size);
-  return copy ? memcpy(copy, text, size) : NULL;
-}
-
 /* ---- texts ---- */
 
 void trn__texts_finish(trn_texts *texts) {

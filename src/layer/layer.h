@@ -51,7 +51,6 @@ void trn__texts_finish(trn_texts *texts);
 /* A list of texts, or one text; absent: nothing. INVALID_ARGUMENT names key and origin. */
 trn_status trn__texts_read(const trn_config *map, const char *key, trn_texts *out, trn_error **error);
 bool trn__texts_match(const trn_texts *patterns, const char *text, bool ignore_case);
-char *trn__text_copy(const char *text); /* NULL gives NULL */
 
 /* Who: users, groups, and those that are excepted. All empty: everybody. */
 typedef struct trn_who {

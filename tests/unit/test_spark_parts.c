@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "frontend/wire/wire.h"
 #include "frontend/spark/service.h"
 #include "support/spark_client.h"
 
@@ -448,7 +449,7 @@ static void long_messages_are_cut_for_the_trailers_only(void **state) {
   assert_string_equal(failure->message, text);
   size_t wire = strlen(failure->wire_message); /* percent-encoded, and as base64 in the details */
   assert_in_range(wire * 3 + failure->details_size * 4 / 3, 4000, 7700);
-  assert_true(spark__utf8_is_valid(failure->wire_message, strlen(failure->wire_message)));
+  assert_true(trn__utf8_is_valid(failure->wire_message, strlen(failure->wire_message)));
   assert_string_equal(failure->classes[0], "org.apache.spark.SparkException");
   spark__failure_unref(failure);
   trn_error_unref(error);

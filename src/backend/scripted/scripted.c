@@ -34,12 +34,6 @@ struct trn_source {
 
 /* ---- scripts ---- */
 
-static char *text_copy(const char *text) {
-  size_t size = strlen(text) + 1;
-  char *copy = malloc(size);
-  return copy ? memcpy(copy, text, size) : NULL;
-}
-
 static void script_finish(owned_script *owned) {
   trn__scripted_table_finish(&owned->rows);
   free(owned->condition);
@@ -52,8 +46,8 @@ static trn_status script_init(owned_script *owned, const trn_script *script) {
   trn_status status = TRN_OK;
   if (owned->has_rows)
     status = trn__scripted_table_init(&owned->rows, script->schema, script->batches, script->batch_count);
-  if (script->condition) owned->condition = text_copy(script->condition);
-  if (script->message) owned->message = text_copy(script->message);
+  if (script->condition) owned->condition = trn__text_copy(script->condition);
+  if (script->message) owned->message = trn__text_copy(script->message);
   if ((script->condition && !owned->condition) || (script->message && !owned->message)) status = TRN_RESOURCE_EXHAUSTED;
   owned->script.schema = owned->has_rows ? &owned->rows.schema : NULL;
   owned->script.batches = owned->rows.batches;

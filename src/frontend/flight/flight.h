@@ -35,7 +35,6 @@ bool flight__any(const void *data, size_t size, trn_str *type_url, trn_str *valu
 /* Appends an Any around a message. */
 void flight__any_put(trn_strbuf *out, const char *type_url, const ProtobufCMessage *message);
 void flight__message_put(trn_strbuf *out, const ProtobufCMessage *message);
-bool flight__utf8_is_valid(const void *data, size_t size);
 /* Both in base64, padded or not; gives bytes in `arena`, NUL-terminated. NULL: it is none, or no memory. */
 char *flight__base64_decode(trn_arena *arena, const char *text, size_t size, size_t *out_size);
 

@@ -5,6 +5,7 @@
 
 #include "frontend/flight/flight.h"
 #include "frontend/spark/plan_sql.h"
+#include "frontend/wire/wire.h"
 
 enum { SERVICE_CONTROL_THREADS = 2, SERVICE_WORKERS_MIN = 8, SERVICE_SWEEP_MS = 1000, SERVICE_ERROR_BYTES_MAX = 4096 };
 
@@ -113,7 +114,7 @@ void flight__rpc_fail(flight_rpc *rpc, trn_status status, const trn_error *error
   size_t size = strnlen(message, SERVICE_ERROR_BYTES_MAX);
   /* It goes into a header: bounded, and UTF-8 whatever it quotes. */
   while (size && size == SERVICE_ERROR_BYTES_MAX && (message[size] & 0xC0) == 0x80) size--;
-  bool is_good = size && flight__utf8_is_valid(message, size);
+  bool is_good = size && trn__utf8_is_valid(message, size);
   char *cut = is_good ? strndup(message, size) : NULL;
   const char *fallback = status == TRN_CANCELLED ? "The call was cancelled"
                          : !error                ? "Out of memory"

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "frontend/flight/flight.h"
+#include "frontend/wire/wire.h"
 
 static const char cookie_name[] = "arrow_flight_session_id";
 
@@ -244,7 +245,7 @@ static bool basic_parts(trn_arena *arena, const char *authorization, char **user
   const char *value = scheme_value(authorization, "Basic");
   size_t size;
   char *text = value ? flight__base64_decode(arena, value, strlen(value), &size) : NULL;
-  if (!text || memchr(text, 0, size) || !flight__utf8_is_valid(text, size)) return false;
+  if (!text || memchr(text, 0, size) || !trn__utf8_is_valid(text, size)) return false;
   char *colon = strchr(text, ':');
   if (!colon) return false;
   *colon = 0;

@@ -6,6 +6,7 @@
 
 #include "frontend/flightsql/flightsql.h"
 #include "plan/plan.h"
+#include "frontend/wire/wire.h"
 
 flightsql_parameters *flightsql__parameters_create(void) {
   flightsql_parameters *parameters = calloc(1, sizeof *parameters);
@@ -181,7 +182,7 @@ static trn_status put_value(trn_strbuf *out, const char *format, const struct Ar
   }
   if (format[0] == 'u') {
     trn_str text = trn__array_bytes(array, format, row);
-    if (memchr(text.size ? text.data : "x", 0, text.size ? text.size : 1) || !flight__utf8_is_valid(text.data, text.size))
+    if (memchr(text.size ? text.data : "x", 0, text.size ? text.size : 1) || !trn__utf8_is_valid(text.data, text.size))
       return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A parameter is a text with a NUL, or is not UTF-8");
     put_text(out, text, dialect);
     return TRN_OK;

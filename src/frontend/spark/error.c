@@ -4,6 +4,7 @@
 
 #include "frontend/spark/plan_sql.h"
 #include "frontend/spark/service.h"
+#include "frontend/wire/wire.h"
 #include "grpc_status.pb-c.h"
 
 enum {
@@ -512,7 +513,7 @@ spark_failure *spark__failure_create(trn_status status, const trn_error *error, 
     render_message(&message, status, error, sqlstate);
     if (error) render_context(failure, &message, error, phase, sql);
     /* Texts of others (paths, rows) may hold anything; a broken one would kill the client. */
-    if (!message.failed && message.data && spark__utf8_is_valid(message.data, message.size)) {
+    if (!message.failed && message.data && trn__utf8_is_valid(message.data, message.size)) {
       failure->message = copy_bounded(arena, message.data, message.size, ERROR_MESSAGE_BYTES_MAX);
     } else if (!message.failed) {
       failure->message = trn_status_name(status);

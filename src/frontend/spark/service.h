@@ -36,7 +36,6 @@ trn_status spark__wire_check(const ProtobufCMessageDescriptor *descriptor, const
 /* Checks, then decodes into `arena`. The result borrows nothing from `data`. */
 trn_status spark__wire_decode(trn_arena *arena, const ProtobufCMessageDescriptor *descriptor, const void *data,
                               size_t size, ProtobufCMessage **out, trn_error **error);
-bool spark__utf8_is_valid(const void *data, size_t size);
 
 /* ---- error.c ---- */
 

@@ -1,116 +1,18 @@
-/* Checks of messages from outside, before protobuf-c sees them: it recurses without a limit, cuts texts at a NUL, and
- * lets invalid UTF-8 through, which later kills the Python client. */
+/* Checks of messages from outside, before protobuf-c sees them. Invalid UTF-8 would later kill the Python client. */
 #include <stdio.h>
 
 #include "frontend/spark/service.h"
+#include "frontend/wire/wire.h"
 
 enum { WIRE_OWN_MEMBERS = 2000 }; /* proto/extensions.json */
 
-typedef struct wire_frame {
-  const ProtobufCMessageDescriptor *descriptor;
-  const uint8_t *end;
-} wire_frame;
-
-typedef struct wire_reader {
-  const uint8_t *at;
-  wire_frame *top;
-  wire_frame stack[TRN_WIRE_DEPTH_MAX];
-} wire_reader;
-
-static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out) {
-  uint64_t value = 0;
-  for (int shift = 0; shift < 70; shift += 7) {
-    if (*at == end) return false;
-    uint8_t byte = *(*at)++;
-    if (shift < 64) value |= (uint64_t)(byte & 127) << shift;
-    if (!(byte & 128)) {
-      *out = value;
-      return true;
-    }
-  }
-  return false;
-}
-
-/* Length of the sequence that starts at `at`, 0 when it is invalid: overlong, a surrogate, over U+10FFFF, cut off. */
-static size_t utf8_sequence(const uint8_t *at, size_t size) {
-  uint8_t c = at[0];
-  size_t need = c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
-  if (!need || need > size) return 0;
-  for (size_t i = 1; i < need; i++)
-    if ((at[i] & 0xC0) != 0x80) return 0;
-  if ((c == 0xE0 && at[1] < 0xA0) || (c == 0xED && at[1] > 0x9F) || (c == 0xF0 && at[1] < 0x90) ||
-      (c == 0xF4 && at[1] > 0x8F))
-    return 0;
-  return need;
-}
-
-bool spark__utf8_is_valid(const void *data, size_t size) {
-  const uint8_t *at = data;
-  while (size) {
-    size_t step = utf8_sequence(at, size);
-    if (!step) return false;
-    at += step;
-    size -= step;
-  }
-  return true;
-}
-
-/* Looks at one field; enters a message. Gives what is wrong, or NULL. */
-static const char *read_field(wire_reader *reader, size_t *nodes) {
-  const uint8_t *end = reader->top->end;
-  uint64_t tag, size;
-  if (!read_varint(&reader->at, end, &tag) || tag >> 32 || tag >> 3 == 0) return "a malformed field";
-  const ProtobufCFieldDescriptor *field =
-      protobuf_c_message_descriptor_get_field(reader->top->descriptor, (unsigned)(tag >> 3));
-  if (field && field->id >= WIRE_OWN_MEMBERS) return "a reserved field";
-  size_t left = (size_t)(end - reader->at);
-  switch (tag & 7) {
-  case 0: return read_varint(&reader->at, end, &size) ? NULL : "a malformed number";
-  case 1:
-  case 5: {
-    size_t fixed = (tag & 7) == 1 ? 8 : 4;
-    if (left < fixed) return "a truncated number";
-    reader->at += fixed;
-    return NULL;
-  }
-  case 2: break;
-  default: return "a group";
-  }
-  if (!read_varint(&reader->at, end, &size) || size > (uint64_t)(end - reader->at)) return "a truncated field";
-  if (field && field->type == PROTOBUF_C_TYPE_MESSAGE) {
-    if (reader->top == &reader->stack[TRN_WIRE_DEPTH_MAX - 1]) return "too many levels of nesting";
-    if (++*nodes > TRN_WIRE_NODES_MAX) return "too many messages";
-    *++reader->top = (wire_frame){field->descriptor, reader->at + size};
-    return NULL;
-  }
-  if (field && field->type == PROTOBUF_C_TYPE_STRING) {
-    if (memchr(reader->at, 0, size)) return "a text with a NUL character";
-    if (!spark__utf8_is_valid(reader->at, size)) return "a text that is not UTF-8";
-  }
-  reader->at += size;
-  return NULL;
-}
-
 trn_status spark__wire_check(const ProtobufCMessageDescriptor *descriptor, const void *data, size_t size,
                              trn_error **error) {
-  static const uint8_t nothing[1];
-  wire_reader reader;
-  reader.at = size ? data : nothing;
-  reader.top = reader.stack;
-  *reader.top = (wire_frame){descriptor, reader.at + size};
-  const char *wrong = NULL;
-  size_t nodes = 1, fields = 0;
-  while (!wrong) {
-    while (reader.at == reader.top->end) {
-      if (reader.top == reader.stack) return TRN_OK;
-      reader.top--;
-    }
-    /* An empty element costs two bytes here and a pointer there: fields are bounded like messages. */
-    if (++fields > (size_t)TRN_WIRE_NODES_MAX * 4) wrong = "too many fields";
-    if (!wrong) wrong = read_field(&reader, &nodes);
-  }
+  static const trn_wire_limits limits = {TRN_WIRE_DEPTH_MAX, TRN_WIRE_NODES_MAX, WIRE_OWN_MEMBERS};
+  const char *where = NULL, *wrong = trn__wire_check(descriptor, data, size, &limits, &where);
+  if (!wrong) return TRN_OK;
   char text[128];
-  snprintf(text, sizeof text, "%s in %s", wrong, reader.top->descriptor->name);
+  snprintf(text, sizeof text, "%s in %s", wrong, where);
   return spark__raise(error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.CANNOT_PARSE", "errorMsg", text, NULL, NULL,
                       NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "frontend/spark/service.h"
 #include "frontend/spark/translate/scope.h"
 #include "plan/edit.h"
+#include "frontend/wire/wire.h"
 #include <trunnion/translator.h>
 
 static const trn_position NOWHERE = {-1, -1};
@@ -93,31 +94,21 @@ typedef struct field {
   size_t size;
 } field;
 
-static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out) {
-  *out = 0;
-  for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
-    uint8_t byte = *(*at)++;
-    *out |= (uint64_t)(byte & 0x7f) << shift;
-    if (!(byte & 0x80)) return true;
-  }
-  return false;
-}
-
 /* The next length-delimited field; others are skipped. False: the end, or *bad. */
 static bool next_field(const uint8_t **at, const uint8_t *end, field *out, bool *bad) {
   while (*at < end) {
     uint64_t tag, value;
     *bad = true;
-    if (!read_varint(at, end, &tag)) return false;
+    if (!trn__wire_varint(at, end, &tag)) return false;
     unsigned wire = tag & 7;
     if (wire == 0) {
-      if (!read_varint(at, end, &value)) return false;
+      if (!trn__wire_varint(at, end, &value)) return false;
     } else if (wire == 1 || wire == 5) {
       size_t size = wire == 1 ? 8 : 4;
       if ((size_t)(end - *at) < size) return false;
       *at += size;
     } else if (wire == 2) {
-      if (!read_varint(at, end, &value) || value > (size_t)(end - *at)) return false;
+      if (!trn__wire_varint(at, end, &value) || value > (size_t)(end - *at)) return false;
       *out = (field){(uint32_t)(tag >> 3), *at, (size_t)value};
       *at += value;
       *bad = false;
@@ -131,7 +122,7 @@ static bool next_field(const uint8_t **at, const uint8_t *end, field *out, bool 
 }
 
 static bool read_text(trn_arena *arena, const field *f, const char **out) {
-  if (memchr(f->data, 0, f->size) || !spark__utf8_is_valid(f->data, f->size)) return false;
+  if (memchr(f->data, 0, f->size) || !trn__utf8_is_valid(f->data, f->size)) return false;
   *out = trn__arena_str(arena, (const char *)f->data, f->size);
   return *out != NULL;
 }

@@ -101,25 +101,7 @@ typedef struct suggestion {
   size_t distance;
 } suggestion;
 
-enum { DISTANCE_BYTES_MAX = 256, SUGGESTIONS_MAX = 5 };
-
-static size_t levenshtein(const char *a, const char *b) {
-  size_t n = strlen(a), m = strlen(b), row[DISTANCE_BYTES_MAX + 1];
-  if (n > DISTANCE_BYTES_MAX || m > DISTANCE_BYTES_MAX) return n > m ? n : m;
-  for (size_t j = 0; j <= m; j++) row[j] = j;
-  for (size_t i = 1; i <= n; i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= m; j++) {
-      size_t best = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      if (row[j] + 1 < best) best = row[j] + 1;
-      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-      row[j] = best;
-    }
-  }
-  return row[m];
-}
+enum { SUGGESTIONS_MAX = 5 };
 
 static int by_name(const void *a, const void *b) {
   const suggestion *x = a, *y = b;
@@ -170,7 +152,7 @@ static trn_status suggest(spark_translator *t, const spark_scope *scope, const c
     }
     const char *text = spark__quote_column(t, &column);
     if (!text) return trn__no_memory(error);
-    list[count++] = (suggestion){text, column.name, column.expr->u.column, levenshtein(text, wanted)};
+    list[count++] = (suggestion){text, column.name, column.expr->u.column, trn__edit_distance(text, wanted)};
   }
   qsort(list, count, sizeof *list, by_distance);
   trn_strbuf text = {0};
