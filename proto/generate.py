@@ -107,7 +107,8 @@ def main(out):
     status = os.path.join(HERE, "grpc_status.proto")
     subprocess.check_call(["protoc", f"--plugin=protoc-gen-c3={shim}", f"--descriptor_set_in={path}", f"--c3_out={out}",
                            *[r for r in roots if r != "google/protobuf/descriptor.proto"]])
-    ours = [status, os.path.join(HERE, "flight.proto"), os.path.join(HERE, "flight_sql.proto")]
+    ours = [status, os.path.join(HERE, "flight.proto"), os.path.join(HERE, "flight_sql.proto"),
+            os.path.join(HERE, "ballista.proto")]
     subprocess.check_call(["protoc", f"--plugin=protoc-gen-c3={shim}", f"--proto_path={HERE}", f"--c3_out={out}", *ours])
 
 
