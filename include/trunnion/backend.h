@@ -37,6 +37,9 @@ typedef struct trn_execute_request {
   const char *protocol;    /**< "spark", "flightsql", ...; NULL: unknown */
   const char *traceparent; /**< W3C trace context of the caller; NULL: none */
   const char *policy;      /**< what policies made of the user, set by layers: part of a cache's key; NULL: nothing */
+  /** Looked at until execute returns, which it then does soon, with CANCELLED; the operation has a cancel of its own. Who
+   *  keeps the request takes a reference. NULL: nobody cancels. */
+  trn_cancel *cancel;
 } trn_execute_request;
 
 typedef enum trn_explain_mode { TRN_EXPLAIN_LOGICAL = 0, TRN_EXPLAIN_OPTIMIZED, TRN_EXPLAIN_PHYSICAL } trn_explain_mode;
@@ -72,6 +75,7 @@ typedef struct trn_plan_input {
   const struct ArrowSchema *parameter_schema;
   const struct ArrowArray *parameters;
   int64_t parameter_row;
+  trn_cancel *cancel; /**< as of trn_execute_request */
 } trn_plan_input;
 
 typedef struct trn_command trn_command; /* catalog.h */

@@ -374,6 +374,7 @@ struct trn_command {
   size_t option_count;
   const char *comment;
   const char *operation_id; /**< of what writes rows; NULL: a new one */
+  trn_cancel *cancel;       /**< as of trn_execute_request */
 };
 
 /** Runs it. What writes rows gives an operation in `*out`: its stream has one row, the int64 column "count", after the

@@ -9,6 +9,17 @@ extern "C" {
 
 typedef struct trn_operation trn_operation;
 
+/** Says that nobody wants an answer any more, to calls that block for long and have no operation yet: planning. Whoever
+ *  asks makes one, hands it over in the request, and may request it from any thread. Reference counted; once requested it
+ *  stays so. Since 0.1. */
+typedef struct trn_cancel trn_cancel;
+/** RESOURCE_EXHAUSTED. */
+TRN_API trn_status trn_cancel_create(trn_cancel **out);
+TRN_API trn_cancel *trn_cancel_ref(trn_cancel *cancel); /**< NULL gives NULL */
+TRN_API void trn_cancel_unref(trn_cancel *cancel);
+TRN_API void trn_cancel_request(trn_cancel *cancel); /**< idempotent, never blocks; NULL is accepted */
+TRN_API bool trn_cancel_is_requested(const trn_cancel *cancel); /**< NULL: false */
+
 typedef enum trn_operation_state {
   TRN_OPERATION_PENDING = 0,
   TRN_OPERATION_PLANNING,

@@ -1,5 +1,6 @@
 /* The embedded backend: plans run in this process, on DataFusion behind libtrunnion_engine.so. */
 #include "backend/embedded.h"
+#include "core/query.h"
 #include "optimize/optimize.h"
 
 /* ---- sources ---- */
@@ -280,9 +281,24 @@ static const trn_operation_ops operation_ops = {.struct_size = sizeof(trn_operat
                                                 .metrics = operation_metrics,
                                                 .destroy = run_unref};
 
+/* ---- planning that can be cancelled ---- */
+
+void trn__embedded_watch(const trn_embedded *b, const trn_cancel *cancel) {
+  (void)b, (void)cancel;
+}
+
+trn_status trn__embedded_why(trn_status status, const trn_cancel *cancel, trn_error **error) {
+  if (!trn_cancel_is_requested(cancel)) return status;
+  if (error) {
+    trn_error_unref(*error);
+    *error = NULL;
+  }
+  return trn__cancelled(error);
+}
+
 /* Decorrelates, lowers; gives the engine's plan. */
 static trn_status lower(trn_embedded *b, trn_engine_session *session, const trn_plan *plan, bool with_names,
-                        trn_engine_plan **out, trn_error **error) {
+                        const trn_cancel *cancel, trn_engine_plan **out, trn_error **error) {
   trn_engine_error failure = {.position = -1};
   trn_lowered lowered = {0};
   trn_engine_source **sources = NULL;
@@ -291,6 +307,7 @@ static trn_status lower(trn_embedded *b, trn_engine_session *session, const trn_
   uint32_t next = plan->next_column;
   trn_arena *arena = trn__arena_create(0);
   trn_status status = arena ? trn__plan_check_size(plan->root, error) : trn__no_memory(error);
+  if (!status) trn__arena_watch(arena, cancel);
   if (!status) status = trn__decorrelate(arena, plan->root, &next, &root, error);
   if (!status) status = trn__prune(arena, root, next, &root, error);
   if (!status) status = trn__lower(root, with_names, &lowered, error);
@@ -313,9 +330,9 @@ static trn_status lower(trn_embedded *b, trn_engine_session *session, const trn_
   return status;
 }
 
-trn_status trn__embedded_lower(trn_embedded *b, trn_engine_session *session, const trn_plan *plan, trn_engine_plan **out,
-                               trn_error **error) {
-  return lower(b, session, plan, false, out, error);
+trn_status trn__embedded_lower(trn_embedded *b, trn_engine_session *session, const trn_plan *plan,
+                               const trn_cancel *cancel, trn_engine_plan **out, trn_error **error) {
+  return lower(b, session, plan, false, cancel, out, error);
 }
 
 trn_status trn__embedded_encode(void *self, void *state, trn_plan *plan, const char *format, trn_bytes *out,
@@ -329,7 +346,7 @@ trn_status trn__embedded_encode(void *self, void *state, trn_plan *plan, const c
   if (!TRN_ENGINE_HAS(b->engine, encode))
     return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this engine does not encode plans as '%s'", format);
   trn_status status = trn__embedded_engine_session(state, &session, error);
-  if (!status) status = lower(b, session, plan, true, &lowered, error);
+  if (!status) status = lower(b, session, plan, true, NULL, &lowered, error);
   if (!status && trn_plan_schema(plan, &schema)) status = trn__no_memory(error);
   if (!status && b->engine->encode(session, lowered, format, &schema, &bytes, &failure))
     status = trn__engine_error(&failure, error);
@@ -351,11 +368,14 @@ static trn_status execute(void *self, void *state, const trn_execute_request *re
   if (!r) return trn__no_memory(error);
   atomic_init(&r->refs, 1), atomic_init(&r->state, TRN_OPERATION_RUNNING), atomic_init(&r->read, false);
   r->engine = b->engine;
+  trn__embedded_watch(b, request->cancel);
   trn_status status = trn__embedded_engine_session(state, &session, error);
-  if (!status) status = trn__embedded_lower(b, session, request->plan, &plan, error);
+  if (!status) status = trn__embedded_lower(b, session, request->plan, request->cancel, &plan, error);
   if (!status && trn_plan_schema(request->plan, &schema)) status = trn__no_memory(error);
   if (!status && b->engine->execute(session, plan, &schema, &r->execution, &failure))
     status = trn__engine_error(&failure, error);
+  trn__embedded_watch(b, NULL);
+  if (status) status = trn__embedded_why(status, request->cancel, error);
   if (!status && trn_operation_create(&operation_ops, r, request->operation_id, out)) status = trn__no_memory(error);
   if (status) run_unref(r);
   if (schema.release) schema.release(&schema);
@@ -371,7 +391,7 @@ static trn_status explain(void *self, void *state, trn_plan *plan, trn_explain_m
   trn_engine_error failure = {.position = -1};
   trn_engine_bytes text = {0};
   trn_status status = trn__embedded_engine_session(state, &session, error);
-  if (!status) status = trn__embedded_lower(b, session, plan, &lowered, error);
+  if (!status) status = trn__embedded_lower(b, session, plan, NULL, &lowered, error);
   if (!status && b->engine->plan_explain(session, lowered, (int32_t)mode, &text, &failure))
     status = trn__engine_error(&failure, error);
   if (!status && !(*out = strndup(text.data, text.size))) status = trn__no_memory(error);

@@ -31,9 +31,13 @@ void trn__embedded_source_release(void *source);
 
 /* Gives an engine session of its own to the caller (release): sessions are cheap handles over a shared base. */
 trn_status trn__embedded_engine_session(trn_embedded_session *session, trn_engine_session **out, trn_error **error);
-/* Decorrelates, lowers; gives the engine's plan. */
+/* Decorrelates, lowers; gives the engine's plan. `cancel`: NULL: it goes to its end. */
 trn_status trn__embedded_lower(trn_embedded *backend, trn_engine_session *session, const trn_plan *plan,
-                               trn_engine_plan **out, trn_error **error);
+                               const trn_cancel *cancel, trn_engine_plan **out, trn_error **error);
+/* What the engine does on this thread ends soon once `cancel` is requested, until the next watch (NULL: it goes on). */
+void trn__embedded_watch(const trn_embedded *backend, const trn_cancel *cancel);
+/* After a failure: the status that is true. A cancelled call may have failed in any way. */
+trn_status trn__embedded_why(trn_status status, const trn_cancel *cancel, trn_error **error);
 
 /* A table of the program as the engine's source. Takes the table on success only. */
 trn_status trn__embedded_open_table(trn_embedded *backend, trn_engine_session *session, const trn_table_provider *table,

@@ -48,7 +48,7 @@ static int32_t resolve(void *user, const char *const *parts, size_t count, trn_e
   if (!status && !f->table.source && !f->table.plan)
     status = trn_error_set(&d->error, TRN_INTERNAL, NULL, "a table was found that is neither a source nor a view");
   if (!status && f->table.plan) {
-    status = trn__embedded_lower(d->backend, d->session, f->table.plan, &f->plan, &d->error);
+    status = trn__embedded_lower(d->backend, d->session, f->table.plan, d->input->cancel, &f->plan, &d->error);
     if (!status && trn_plan_schema(f->table.plan, &out->schema)) status = trn__no_memory(&d->error);
   } else if (!status) {
     out->schema = f->table.schema;
@@ -387,17 +387,18 @@ static bool is_plan_format(const char *format) {
 
 trn_status trn__embedded_decode_statement(void *self, void *state, const trn_plan_input *input, trn_statement *out,
                                           trn_error **error) {
-  (void)self;
+  bool is_sql = !strcmp(input->format, "sql");
   *out = (trn_statement){0};
-  if (!strcmp(input->format, "sql")) {
-    if (input->size > TRN_SQL_BYTES_MAX)
-      return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
-                           "the text has %zu bytes, at most TRN_SQL_BYTES_MAX (%u)", input->size, TRN_SQL_BYTES_MAX);
-    return decode_sql(state, input, out, error);
-  }
-  if (is_plan_format(input->format)) return decode_plan(state, input, out, error);
-  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "the embedded backend does not decode plans of format '%s'",
-                       input->format);
+  if (is_sql && input->size > TRN_SQL_BYTES_MAX)
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "the text has %zu bytes, at most TRN_SQL_BYTES_MAX (%u)",
+                         input->size, TRN_SQL_BYTES_MAX);
+  if (!is_sql && !is_plan_format(input->format))
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "the embedded backend does not decode plans of format '%s'",
+                         input->format);
+  trn__embedded_watch(self, input->cancel);
+  trn_status status = (is_sql ? decode_sql : decode_plan)(state, input, out, error);
+  trn__embedded_watch(self, NULL);
+  return status ? trn__embedded_why(status, input->cancel, error) : TRN_OK;
 }
 
 trn_status trn__embedded_decode(void *self, void *state, const trn_plan_input *input, trn_plan **out,

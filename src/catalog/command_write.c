@@ -440,7 +440,7 @@ static const trn_operation_ops operation_ops = {.struct_size = sizeof(trn_operat
                                                 .destroy = writing_unref};
 
 trn_status trn__write_operation(trn_session *session, trn_plan *plan, trn_table_write *write, const char *id,
-                                trn_operation **out, trn_error **error) {
+                                trn_cancel *cancel, trn_operation **out, trn_error **error) {
   *out = NULL;
   writing *w = calloc(1, sizeof *w);
   if (!w) {
@@ -450,7 +450,7 @@ trn_status trn__write_operation(trn_session *session, trn_plan *plan, trn_table_
   atomic_init(&w->refs, 1), atomic_init(&w->is_read, false), atomic_init(&w->state, TRN_OPERATION_RUNNING);
   pthread_mutex_init(&w->mu, NULL);
   w->write = write;
-  const trn_execute_request request = {.struct_size = sizeof request, .plan = plan, .operation_id = id};
+  const trn_execute_request request = {.struct_size = sizeof request, .plan = plan, .operation_id = id, .cancel = cancel};
   trn_status status = trn__pool_create(1, &w->pool) ? trn__no_memory(error) : TRN_OK;
   if (!status) status = trn_backend_execute(session, &request, &w->inner, error);
   if (!status) status = trn_operation_result_stream(w->inner, &w->stream, error);
@@ -545,7 +545,7 @@ trn_status trn__command_write(const trn_command_target *t, trn_operation **out, 
   if (status)
     trn_table_write_abort(write);
   else
-    status = trn__write_operation(t->session, plan, write, c->operation_id, out, error);
+    status = trn__write_operation(t->session, plan, write, c->operation_id, c->cancel, out, error);
   trn_plan_unref(plan);
   trn_table_unref(table);
   return status;

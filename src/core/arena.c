@@ -2,6 +2,7 @@
 #include "core/core.h"
 
 #include <stdio.h>
+#include <trunnion/operation.h>
 
 enum { ARENA_ALIGN = 16, ARENA_CHUNK_MIN = 16 << 10, ARENA_CHUNK_MAX = 1 << 20 };
 #ifdef TRN_ASAN
@@ -28,6 +29,7 @@ struct trn_arena {
   size_t chunk_next;       /* size of the next chunk */
   arena_chunk *chunks;
   arena_owned *owned; /* last first */
+  const trn_cancel *cancel;
 };
 
 static size_t round_up(size_t size) {
@@ -94,7 +96,7 @@ static char *arena_room(trn_arena *arena, size_t size) {
 }
 
 void *trn__arena_alloc(trn_arena *arena, size_t size) {
-  if (size > arena->bytes_max) return NULL;
+  if (size > arena->bytes_max || trn_cancel_is_requested(arena->cancel)) return NULL;
   size_t whole = size ? round_up(size) : ARENA_ALIGN;
   if (whole > arena->bytes_max - arena->bytes) return NULL;
   char *memory = arena_room(arena, whole + ARENA_GAP);
@@ -137,6 +139,10 @@ char *trn__arena_printf(trn_arena *arena, const char *format, ...) {
   va_end(again);
   va_end(args);
   return text;
+}
+
+void trn__arena_watch(trn_arena *arena, const trn_cancel *cancel) {
+  arena->cancel = cancel;
 }
 
 size_t trn__arena_bytes(const trn_arena *arena) {

@@ -164,6 +164,7 @@ trn_status trn_backend_execute(trn_session *session, const trn_execute_request *
   memcpy(&request, given, trn__struct_size(given->struct_size, sizeof request));
   request.struct_size = sizeof request;
   if (!request.plan) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "there is no plan to execute");
+  if (trn_cancel_is_requested(request.cancel)) return trn__cancelled(error);
   trn_backend *backend = trn_session_backend(session);
   trn_status status = backend->ops.execute(backend->self, trn_session_backend_state(session), &request, out, error);
   if (status)
@@ -202,6 +203,7 @@ trn_status trn__backend_decode_statement(trn_backend *backend, void *state, cons
   memcpy(&input, given, trn__struct_size(given->struct_size, sizeof input));
   input.struct_size = sizeof input;
   if (!input.format) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a plan to decode has no format");
+  if (trn_cancel_is_requested(input.cancel)) return trn__cancelled(error);
   return backend->ops.decode_statement ? backend->ops.decode_statement(backend->self, state, &input, out, error)
                                        : decode_query(backend, state, &input, out, error);
 }
@@ -218,6 +220,7 @@ trn_status trn_backend_decode(trn_session *session, const trn_plan_input *given,
   memcpy(&input, given, trn__struct_size(given->struct_size, sizeof input));
   input.struct_size = sizeof input;
   if (!input.format) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a plan to decode has no format");
+  if (trn_cancel_is_requested(input.cancel)) return trn__cancelled(error);
   trn_backend *backend = trn_session_backend(session);
   trn_status status = backend->ops.decode(backend->self, trn_session_backend_state(session), &input, out, error);
   if (status)

@@ -24,6 +24,10 @@ char *trn__arena_str(trn_arena *arena, const char *data, size_t size); /* NUL-te
 char *trn__arena_strdup(trn_arena *arena, const char *text);
 char *trn__arena_printf(trn_arena *arena, const char *format, ...) TRN_PRINTF(2, 3);
 size_t trn__arena_bytes(const trn_arena *arena);
+/* From now on nothing can be had once `cancel` (NULL: never) is requested: what fills an arena ends soon, as if memory were
+ * out, and its caller knows better. Borrowed until the next watch; arenas that live on are unwatched with NULL. */
+typedef struct trn_cancel trn_cancel;
+void trn__arena_watch(trn_arena *arena, const trn_cancel *cancel);
 /* Runs `release(object)` when the arena is freed (last first). On failure returns false and did not take it. */
 bool trn__arena_own(trn_arena *arena, void (*release)(void *object), void *object);
 #define TRN_NEW(arena, type) ((type *)trn__arena_alloc((arena), sizeof(type)))

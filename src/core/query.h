@@ -37,6 +37,10 @@ trn_status trn__backend_add_catalog(trn_backend *backend, trn_catalog *catalog, 
 /* The full-size table, for layers: every slot is there but catalog and list_catalogs. */
 const trn_backend_ops *trn__backend_ops(const trn_backend *backend, void **self);
 
+/* What turns from 0 to 1 when it is requested: for code that knows nothing of C11's atomics. NULL for NULL. */
+const uint32_t *trn__cancel_flag(const trn_cancel *cancel);
+trn_status trn__cancelled(trn_error **error);
+
 /* Makes `arena` hold a reference to `source` (takes one of its own) and to the backend. */
 trn_status trn__source_hold(trn_arena *arena, trn_backend *backend, trn_source *source);
 

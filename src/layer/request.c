@@ -9,6 +9,7 @@ static bool copy(const char **text) {
 bool trn__request_copy(trn_execute_request *out, const trn_execute_request *request) {
   *out = *request;
   out->plan = trn_plan_ref(request->plan);
+  out->cancel = trn_cancel_ref(request->cancel);
   out->tags = NULL;
   out->tag_count = 0;
   bool ok = true; /* every text is a copy, or NULL where there was no memory */
@@ -29,6 +30,7 @@ bool trn__request_copy(trn_execute_request *out, const trn_execute_request *requ
 
 void trn__request_finish(trn_execute_request *request) {
   trn_plan_unref(request->plan);
+  trn_cancel_unref(request->cancel);
   free((char *)request->operation_id);
   free((char *)request->statement);
   free((char *)request->protocol);

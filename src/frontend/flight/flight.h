@@ -64,6 +64,7 @@ struct flight_rpc {
   flight_session *session; /* one reference, once entered */
   const struct flight_provider_entry *provider;
   atomic_bool gone;
+  trn_cancel *cancel; /* requested when it is gone: for what a handler plans */
   pthread_mutex_t mutex;
   /* guarded by mutex */
   const flight_events *events;

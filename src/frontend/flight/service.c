@@ -69,6 +69,7 @@ void flight__rpc_unref(flight_rpc *rpc) {
   trn__arena_unref(rpc->arena);
   if (rpc->session) flight__session_leave(rpc->session);
   trn_call_unref(rpc->call);
+  trn_cancel_unref(rpc->cancel);
   pthread_mutex_destroy(&rpc->mutex);
   flight__service_unref(rpc->service);
   free(rpc);
@@ -314,6 +315,10 @@ static void rpc_schedule(flight_rpc *rpc) {
 static void on_open(trn_call *call, void *user) {
   flight_service *service = user;
   flight_rpc *rpc = calloc(1, sizeof *rpc);
+  if (rpc && trn_cancel_create(&rpc->cancel)) {
+    free(rpc);
+    rpc = NULL;
+  }
   if (rpc) {
     atomic_init(&rpc->refs, 1);
     atomic_init(&rpc->gone, false);
@@ -380,6 +385,7 @@ static void rpc_gone(flight_rpc *rpc) {
   if (!rpc) return;
   pthread_mutex_lock(&rpc->mutex);
   bool was_gone = atomic_exchange(&rpc->gone, true);
+  trn_cancel_request(rpc->cancel);
   const flight_events *events = rpc->events;
   void *user = rpc->events_user;
   pthread_mutex_unlock(&rpc->mutex);

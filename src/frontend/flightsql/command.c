@@ -427,14 +427,18 @@ static trn_status stream_statement(flight_rpc *rpc, flightsql_statement *stateme
   const trn_execute_request request = {.struct_size = sizeof request,
                                        .plan = statement->plan,
                                        .protocol = "flightsql",
-                                       .traceparent = trace_size ? traceparent : NULL};
+                                       .traceparent = trace_size ? traceparent : NULL,
+                                       .cancel = rpc->cancel};
   trn_operation *operation = NULL;
   trn_stream *stream = NULL;
   sending *s = calloc(1, sizeof *s);
   if (!s) return trn__no_memory(error);
-  trn_status status = trn_backend_execute(statement->session->session, &request, &operation, error);
+  trn_status status = flightsql__statement_plan(statement, rpc->cancel)
+                          ? trn_backend_execute(statement->session->session, &request, &operation, error)
+                          : trn_error_set(error, TRN_CANCELLED, NULL, "The query was cancelled");
   if (!status && !flightsql__statement_run(statement, operation))
     status = trn_error_set(error, TRN_CANCELLED, NULL, "The query was cancelled");
+  flightsql__statement_planned(statement, rpc->cancel);
   if (!status) {
     status = trn_operation_result_stream(operation, &stream, error);
     if (status) flightsql__statement_ran(statement, operation);

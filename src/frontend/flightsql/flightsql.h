@@ -213,6 +213,7 @@ struct flightsql_statement {
   int64_t count;        /* of an update that has run */
   bool has_run, is_cancelled;
   trn_vec running;      /* operations, one reference each */
+  trn_vec planning;     /* trn_cancel of what is no operation yet, one reference each */
   int64_t expires_ns;   /* of a query whose result waits */
 };
 /* Makes one with a new handle, not yet in the table. Copies `sql`. */
@@ -229,6 +230,9 @@ void flightsql__statement_close(flightsql_statement *statement);
 flightsql_parameters *flightsql__statement_bound(flightsql_statement *statement); /* a reference or NULL */
 void flightsql__statement_fetched(flightsql_statement *statement);
 bool flightsql__statement_cancel(flightsql_statement *statement); /* true: something was running */
+/* Something of the statement is planned, on behalf of a call that has this to be cancelled with. False: cancelled before. */
+bool flightsql__statement_plan(flightsql_statement *statement, trn_cancel *cancel);
+void flightsql__statement_planned(flightsql_statement *statement, trn_cancel *cancel);
 bool flightsql__statement_run(flightsql_statement *statement, trn_operation *operation); /* false: cancelled before */
 void flightsql__statement_ran(flightsql_statement *statement, trn_operation *operation);
 void flightsql__session_drop_statements(flightsql_service *service, flightsql_session *session); /* NULL: all */

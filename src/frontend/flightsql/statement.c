@@ -36,6 +36,7 @@ void flightsql__statement_unref(flightsql_statement *statement) {
   flightsql__parameters_unref(statement->bound);
   for (size_t i = 0; i < statement->running.count; i++) trn_operation_unref(statement->running.items[i]);
   trn__vec_finish(&statement->running);
+  trn__vec_finish(&statement->planning);
   pthread_mutex_destroy(&statement->mutex);
   flightsql__session_unref(statement->session);
   free(statement->sql);
@@ -163,6 +164,31 @@ void flightsql__statement_fetched(flightsql_statement *statement) {
 
 /* ---- what runs ---- */
 
+bool flightsql__statement_plan(flightsql_statement *statement, trn_cancel *cancel) {
+  pthread_mutex_lock(&statement->mutex);
+  bool ok = !statement->is_cancelled && trn__vec_push(&statement->planning, cancel);
+  if (ok) trn_cancel_ref(cancel);
+  pthread_mutex_unlock(&statement->mutex);
+  return ok;
+}
+
+/* Takes `item` out; false: it is not there. locks: the statement's mutex held */
+static bool drop_item(trn_vec *list, const void *item) {
+  for (size_t i = 0; i < list->count; i++) {
+    if (list->items[i] != item) continue;
+    list->items[i] = list->items[--list->count];
+    return true;
+  }
+  return false;
+}
+
+void flightsql__statement_planned(flightsql_statement *statement, trn_cancel *cancel) {
+  pthread_mutex_lock(&statement->mutex);
+  bool found = drop_item(&statement->planning, cancel);
+  pthread_mutex_unlock(&statement->mutex);
+  if (found) trn_cancel_unref(cancel);
+}
+
 bool flightsql__statement_run(flightsql_statement *statement, trn_operation *operation) {
   pthread_mutex_lock(&statement->mutex);
   bool ok = !statement->is_cancelled && trn__vec_push(&statement->running, operation);
@@ -172,13 +198,8 @@ bool flightsql__statement_run(flightsql_statement *statement, trn_operation *ope
 }
 
 void flightsql__statement_ran(flightsql_statement *statement, trn_operation *operation) {
-  bool found = false;
   pthread_mutex_lock(&statement->mutex);
-  for (size_t i = 0; i < statement->running.count && !found; i++) {
-    if (statement->running.items[i] != operation) continue;
-    statement->running.items[i] = statement->running.items[--statement->running.count];
-    found = true;
-  }
+  bool found = drop_item(&statement->running, operation);
   pthread_mutex_unlock(&statement->mutex);
   if (found) trn_operation_unref(operation);
 }
@@ -187,10 +208,12 @@ bool flightsql__statement_cancel(flightsql_statement *statement) {
   trn_vec running = {0};
   pthread_mutex_lock(&statement->mutex);
   if (!statement->is_prepared) statement->is_cancelled = true;
+  bool any = statement->planning.count > 0;
+  for (size_t i = 0; i < statement->planning.count; i++) trn_cancel_request(statement->planning.items[i]);
   for (size_t i = 0; i < statement->running.count; i++)
     if (trn__vec_push(&running, statement->running.items[i])) trn_operation_ref(statement->running.items[i]);
   pthread_mutex_unlock(&statement->mutex);
-  bool any = running.count > 0;
+  any |= running.count > 0;
   for (size_t i = 0; i < running.count; i++) {
     trn_operation_cancel(running.items[i]);
     trn_operation_unref(running.items[i]);
@@ -213,7 +236,7 @@ static void drop_where(flightsql_service *service, flightsql_session *session, i
                        : !session || statement->session == session;
     if (!is_over) continue;
     pthread_mutex_lock(&statement->mutex);
-    bool is_busy = now && statement->running.count > 0;
+    bool is_busy = now && statement->running.count + statement->planning.count > 0;
     pthread_mutex_unlock(&statement->mutex);
     if (!is_busy && trn__vec_push(&old, statement)) flightsql__statement_ref(statement);
   }

@@ -157,7 +157,7 @@ static bool drop_temporary(update *u, const trn_command *command) {
 /* A temporary table of columns, or of a query whose operation is given: its rows are read first. */
 static trn_status begin_temporary(update *u, const flightsql_command *command, trn_operation **operation,
                                   trn_error **error) {
-  const trn_execute_request request = {.struct_size = sizeof request, .plan = command->plan, .protocol = "flightsql"};
+  const trn_execute_request request = {.struct_size = sizeof request, .plan = command->plan, .protocol = "flightsql", .cancel = u->rpc->cancel};
   trn_status status = flightsql__temporary_open(u->session, &command->command, &u->temporary, error);
   if (!status && u->temporary && command->plan)
     status = trn_backend_execute(u->session->session, &request, operation, error);
@@ -179,15 +179,20 @@ static trn_status execute(update *u, flightsql_command *command, bool *is_done, 
     return trn_error_set(error, TRN_PERMISSION_DENIED, NULL, "This server is read only");
   if (drop_temporary(u, &command->command)) return TRN_OK;
   int64_t count = 0;
+  command->command.cancel = u->rpc->cancel;
+  if (u->statement && !flightsql__statement_plan(u->statement, u->rpc->cancel))
+    return trn_error_set(error, TRN_CANCELLED, NULL, "The statement was cancelled");
   trn_status status = command->is_temporary
                           ? begin_temporary(u, command, &operation, error)
                           : trn_command_execute(u->session->session, &command->command, &operation, &count, NULL, error);
+  if (u->statement && (status || !operation)) flightsql__statement_planned(u->statement, u->rpc->cancel);
   if (status || !operation) {
     u->count += count;
     return status;
   }
   if (u->statement && !flightsql__statement_run(u->statement, operation))
     status = trn_error_set(error, TRN_CANCELLED, NULL, "The statement was cancelled");
+  if (u->statement) flightsql__statement_planned(u->statement, u->rpc->cancel);
   if (!status) status = trn_operation_result_stream(operation, &stream, error);
   if (!status && u->temporary) status = trn_stream_schema_ipc(stream, &schema, error);
   if (!status && u->temporary) status = flightsql__temporary_add(u->temporary, schema.data, schema.size, error);

@@ -15,7 +15,7 @@ static trn_status rows_of(spark_rpc *rpc, const Spark__Connect__Relation *relati
   *fits = false;
   if (!status) {
     rpc->phase = SPARK_PHASE_EXECUTION;
-    status = spark__collect_ipc(rpc->session->session, plan, TRN_CHECKPOINT_BYTES_MAX, &bytes, fits, error);
+    status = spark__collect_ipc(rpc->session->session, plan, spark__rpc_cancel(rpc), TRN_CHECKPOINT_BYTES_MAX, &bytes, fits, error);
   }
   if (!status && *fits) {
     out->_data_case = SPARK__CONNECT__LOCAL_RELATION___DATA_DATA;

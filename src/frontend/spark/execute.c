@@ -96,6 +96,11 @@ static bool is_unwanted(void *user) {
   return cancelled;
 }
 
+trn_cancel *spark__rpc_cancel(spark_rpc *rpc) {
+  spark_execution *execution = atomic_load(&rpc->execution);
+  return execution ? execution->cancel : rpc->cancel;
+}
+
 /* What df.observe asks for is computed when `observes`, and listed in *translator, as the views that were used are: in
  * the plan's memory. */
 static trn_status plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *relation, trn_plan **out,
@@ -110,6 +115,7 @@ static trn_status plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
   trn_status status = spark__translator_init(translator, rpc->session->session, rpc->session->catalog, error);
   translator->is_cancelled = is_unwanted;
   translator->cancel_user = rpc;
+  translator->cancel = spark__rpc_cancel(rpc);
   translator->observes = observes;
   translator->registry = rpc->service->registry;
   if (!status) spark__translator_parameters(translator, rpc->parameters);
@@ -127,6 +133,7 @@ trn_status spark__begin_translation(spark_rpc *rpc, spark_translator *t, trn_err
   t->sql_size = rpc->sql ? strlen(rpc->sql) : 0;
   t->is_cancelled = is_unwanted;
   t->cancel_user = rpc;
+  t->cancel = spark__rpc_cancel(rpc);
   t->registry = rpc->service->registry;
   spark__translator_parameters(t, rpc->parameters);
   return TRN_OK;
@@ -147,6 +154,7 @@ trn_status spark__plan_command(spark_rpc *rpc, const Google__Protobuf__Any *mess
   if (status) return status;
   translator.is_cancelled = is_unwanted;
   translator.cancel_user = rpc;
+  translator.cancel = spark__rpc_cancel(rpc);
   translator.registry = rpc->service->registry;
   return spark__translate_command(&translator, message, out, error);
 }

@@ -53,6 +53,7 @@ void spark__rpc_unref(spark_rpc *rpc) {
   spark__session_unref(rpc->session);
   trn__arena_unref(rpc->arena);
   trn_call_unref(rpc->call);
+  trn_cancel_unref(rpc->cancel);
   spark__service_unref(rpc->service);
   free(rpc);
 }
@@ -106,6 +107,10 @@ static void on_open(trn_call *call, void *user) {
   for (size_t i = 0; i < METHOD_COUNT && !method; i++)
     if (strcmp(methods[i].path, path) == 0) method = &methods[i];
   spark_rpc *rpc = calloc(1, sizeof *rpc);
+  if (rpc && trn_cancel_create(&rpc->cancel)) {
+    free(rpc);
+    rpc = NULL;
+  }
   if (rpc) {
     atomic_init(&rpc->refs, 1);
     rpc->service = spark__service_ref(user);
@@ -162,6 +167,7 @@ static void rpc_gone(spark_rpc *rpc) {
   if (!rpc) return;
   /* Before the execution is read: attach stores that first and looks at this afterwards. */
   atomic_store(&rpc->gone, true);
+  trn_cancel_request(rpc->cancel);
   spark_execution *execution = atomic_load(&rpc->execution);
   if (execution) spark__execution_detach(execution, rpc);
 }

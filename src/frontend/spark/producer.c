@@ -13,6 +13,10 @@ trn_status spark__execution_create(spark_session *session, const char *id, spark
   atomic_init(&execution->refs, 1);
   pthread_mutex_init(&execution->mutex, NULL);
   execution->session = spark__session_ref(session);
+  if (trn_cancel_create(&execution->cancel)) {
+    spark__execution_unref(execution);
+    return trn__no_memory(error);
+  }
   if (id) {
     memcpy(execution->id, id, TRN_UUID_SIZE);
   } else {
@@ -39,6 +43,7 @@ static void execution_destroy(void *argument) {
   trn_operation_unref(execution->operation);
   trn_table_write_abort(execution->write);
   trn_plan_unref(execution->plan);
+  trn_cancel_unref(execution->cancel);
   spark__bytes_unref(execution->schema_ipc);
   spark__failure_unref(execution->failure);
   for (size_t i = 0; i < execution->tag_count; i++) free(execution->tags[i]);
@@ -345,6 +350,7 @@ bool spark__execution_interrupt(spark_execution *execution) {
     if (execution->stream) stream = trn_stream_ref(execution->stream);
   }
   pthread_mutex_unlock(&execution->mutex);
+  if (running) trn_cancel_request(execution->cancel);
   if (stream) trn_stream_cancel(stream);
   if (operation) trn_operation_cancel(operation);
   trn_stream_unref(stream);
@@ -376,7 +382,8 @@ static trn_status start(spark_execution *execution, trn_error **error) {
                                        .tags = (const char *const *)execution->tags,
                                        .tag_count = execution->tag_count,
                                        .protocol = "spark",
-                                       .traceparent = execution->traceparent[0] ? execution->traceparent : NULL};
+                                       .traceparent = execution->traceparent[0] ? execution->traceparent : NULL,
+                                       .cancel = execution->cancel};
   trn_operation *operation = NULL;
   trn_stream *stream = NULL;
   trn_status status = TRN_OK;

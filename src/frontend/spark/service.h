@@ -127,10 +127,13 @@ struct spark_rpc {
   unsigned immediate_depth;             /* EXECUTE IMMEDIATE inside of each other */
   _Atomic(spark_execution *) execution; /* set once by attach; one reference */
   atomic_bool gone;                     /* cancelled or done */
+  trn_cancel *cancel;                   /* of the planning of what is no execution; requested when it is gone */
   atomic_uint writable;                 /* counts on_writable */
 };
 spark_rpc *spark__rpc_ref(spark_rpc *rpc);
 void spark__rpc_unref(spark_rpc *rpc);
+/* What is requested when nobody wants what the handler plans. Borrowed. */
+trn_cancel *spark__rpc_cancel(spark_rpc *rpc);
 /* Sends one message and ends the call with OK. */
 trn_status spark__rpc_reply(spark_rpc *rpc, const ProtobufCMessage *reply, trn_error **error);
 
@@ -399,6 +402,7 @@ struct spark_execution {
   /* what runs; locks: mutex held */
   spark_run_state state;
   bool cancel_requested, is_pulling;
+  trn_cancel *cancel; /* requested with it: for what is planned; set once */
   trn_operation *operation;
   trn_stream *stream;
   struct spark_collect *collect; /* rows go there instead of to the client: producer.c */

@@ -166,7 +166,7 @@ static trn_status encoded_relation(trn_translation *x, const Google__Protobuf__A
                                    trn_error **error) {
   spark_translator *t = x->t;
   trn_plan_input input = {
-      .struct_size = sizeof input, .resolve = trn_session_resolve_table, .resolve_user = t->session};
+      .struct_size = sizeof input, .resolve = trn_session_resolve_table, .resolve_user = t->session, .cancel = t->cancel};
   const trn_decode_options options = {
       .struct_size = sizeof options, .is_cancelled = t->is_cancelled, .user = t->cancel_user};
   trn_plan *plan = NULL;

@@ -213,7 +213,7 @@ trn_status spark__run_now(spark_translator *t, const spark_relation *relation, s
   trn_status status = spark__materialize(t, relation, &root, error);
   if (status == TRN_OK) status = plan_of(t, root, &plan, error);
   if (status == TRN_OK) {
-    const trn_execute_request request = {.struct_size = sizeof request, .plan = plan};
+    const trn_execute_request request = {.struct_size = sizeof request, .plan = plan, .cancel = t->cancel};
     out->width = root->column_count;
     status = is_cancelled(t) ? trn_error_set(error, TRN_CANCELLED, NULL, "The request was cancelled")
                              : trn_backend_execute(t->session, &request, &operation, error);
@@ -270,9 +270,9 @@ static trn_status next_piece(trn_stream *stream, trn_strbuf *out, bool *more, tr
   return status;
 }
 
-trn_status spark__collect_ipc(trn_session *session, trn_plan *plan, size_t bytes_max, trn_strbuf *out, bool *fits,
-                              trn_error **error) {
-  const trn_execute_request request = {.struct_size = sizeof request, .plan = plan};
+trn_status spark__collect_ipc(trn_session *session, trn_plan *plan, trn_cancel *cancel, size_t bytes_max, trn_strbuf *out,
+                              bool *fits, trn_error **error) {
+  const trn_execute_request request = {.struct_size = sizeof request, .plan = plan, .cancel = cancel};
   trn_operation *operation = NULL;
   trn_stream *stream = NULL;
   trn_slice schema = {0};

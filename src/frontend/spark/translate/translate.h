@@ -34,6 +34,7 @@ typedef struct spark_translator {
   const char *view_name; /* the view that is being defined, `a`.`b`.`c`: it may not be read; NULL: none */
   bool (*is_cancelled)(void *user);
   void *cancel_user;
+  trn_cancel *cancel; /* what is requested then; borrowed; NULL: nothing */
   /* What df.observe asks for is computed, when the plan is to run, and listed here, in the plan's memory. */
   bool observes;
   struct spark_observed *observed;
@@ -71,8 +72,8 @@ typedef struct spark_observed {
 
 /* Runs the plan and waits: an IPC stream. *fits false: it is larger than bytes_max, and `out` is not whole. thread:
  * worker */
-trn_status spark__collect_ipc(trn_session *session, trn_plan *plan, size_t bytes_max, trn_strbuf *out, bool *fits,
-                              trn_error **error);
+trn_status spark__collect_ipc(trn_session *session, trn_plan *plan, trn_cancel *cancel, size_t bytes_max, trn_strbuf *out,
+                              bool *fits, trn_error **error);
 
 /* ---- call.c: functions by name ---- */
 typedef struct spark_call {
