@@ -84,5 +84,14 @@
 #define TRN_EXECUTE_IMMEDIATE_DEPTH_MAX 16u   /* EXECUTE IMMEDIATE of EXECUTE IMMEDIATE of ... */
 #define TRN_ROUTINES_MAX 10000u               /* SQL functions of one session */
 #define TRN_KNOWN_PARTITIONS_MAX 1000u       /* of an external table; with more, all directories below it are read */
+#define TRN_BALLISTA_TIMEOUT_MS (20u * 1000)          /* for a scheduler's answer, as its own client waits */
+#define TRN_BALLISTA_MESSAGE_BYTES_MAX (128u << 20)   /* a message of a scheduler or an executor */
+#define TRN_BALLISTA_BACKOFF_MS_MAX 5000u             /* between connects */
+#define TRN_BALLISTA_KEEPALIVE_MS (20u * 1000)        /* silence, then a PING; as much again, then the peer is lost */
+#define TRN_BALLISTA_IDLE_MS (60u * 1000)             /* a connection that nothing uses is closed after */
+#define TRN_BALLISTA_ATTEMPTS_MAX 4u                  /* of a call that only asks, while the scheduler is away */
+#define TRN_BALLISTA_EXECUTORS_MAX 10000u             /* whose channels are kept */
+#define TRN_BALLISTA_LOCATIONS_MAX (1u << 20)         /* partitions of one output */
+#define TRN_BALLISTA_ID_BYTES_MAX 256u                /* of a job */
 
 #endif
