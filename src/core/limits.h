@@ -71,6 +71,16 @@
 #define TRN_FLIGHT_PARAMETERS_MAX 10000u         /* placeholders of one statement */
 #define TRN_FLIGHT_PARAMETER_BYTES_MAX (64u << 20) /* Arrow data that is bound to a statement */
 #define TRN_FLIGHT_PARAMETER_ROWS_MAX 100000u
+#define TRN_FLIGHT_ENDPOINTS_MAX 64u             /* that a session may ask a result to have */
+#define TRN_FLIGHT_LOCATIONS_MAX 16u             /* of an endpoint */
+#define TRN_FLIGHT_LOCATION_BYTES_MAX 1024u
+#define TRN_FLIGHT_PART_BYTES (16u << 20)        /* of a polled result: each is an endpoint; later ones are larger */
+#define TRN_FLIGHT_PARTS_MAX 1024u               /* about: parts double each eighth of them */
+#define TRN_FLIGHT_WAITING_BYTES (256u << 20)    /* of waiting results in memory, of all sessions; what is more goes to files */
+#define TRN_FLIGHT_WAITING_RESULT_MAX (64ull << 30) /* one result that waits in parts */
+#define TRN_FLIGHT_FIRST_POLL_MS 50u             /* a quick query's first poll has all of it */
+#define TRN_FLIGHT_POLL_MS 2000u                 /* a poll waits as long for news */
+#define TRN_FLIGHT_POLLS_MAX 64u                 /* calls that wait for one result */
 #define TRN_FLIGHT_SPOOL_BYTES (32u << 20)       /* of an ingestion in memory; what is more goes to a file */
 #define TRN_IPC_READ_NODES_MAX (1u << 17)        /* fields and buffers in Arrow data from outside */
 #define TRN_POLICY_TEXT_BYTES_MAX (64u << 10) /* of a row filter or mask */
@@ -93,5 +103,13 @@
 #define TRN_BALLISTA_EXECUTORS_MAX 10000u             /* whose channels are kept */
 #define TRN_BALLISTA_LOCATIONS_MAX (1u << 20)         /* partitions of one output */
 #define TRN_BALLISTA_ID_BYTES_MAX 256u                /* of a job */
+#define TRN_JOB_ID_BYTES_MAX 128u             /* a name of a file */
+#define TRN_JOB_QUERY_BYTES_MAX (64u << 20)  /* a larger query is not recorded, and cannot be submitted again */
+#define TRN_JOB_EVENTS_MAX 10000u            /* of one attempt; counts of more are merged */
+#define TRN_JOB_TAGS_MAX 1000u
+#define TRN_JOB_TEXT_BYTES_MAX (64u << 10)   /* of a job's error message, tag or name in a store */
+#define TRN_JOB_LIST_MAX 10000u              /* records of one answer */
+#define TRN_JOB_PIECE_BYTES (2u << 20)       /* of an output's batches in files */
+#define TRN_JOB_MESSAGE_BYTES_MAX (1u << 30) /* of one in a file that is read */
 
 #endif
