@@ -95,13 +95,18 @@ static trn_status make_all(const char *path, char **made, trn_error **error) {
   return status;
 }
 
+/* A directory's entries for itself and for the one above. */
+static bool is_own(const char *name) {
+  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
 static void remove_all(int folder, const char *name, unsigned depth) {
   if (unlinkat(folder, name, 0) == 0 || (errno != EISDIR && errno != EPERM) || depth > REMOVE_DEPTH_MAX) return;
   int inner = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   DIR *stream = inner < 0 ? NULL : fdopendir(inner);
   if (!stream && inner >= 0) close(inner);
   for (struct dirent *e; stream && (e = readdir(stream));)
-    if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) remove_all(dirfd(stream), e->d_name, depth + 1);
+    if (!is_own(e->d_name)) remove_all(dirfd(stream), e->d_name, depth + 1);
   if (stream) closedir(stream);
   unlinkat(folder, name, AT_REMOVEDIR);
 }
@@ -223,6 +228,7 @@ static bool put_level(trn_strbuf *out, const char *name, const char *entry) {
 
 typedef struct plan {
   const trn_directory_write *write;
+  const char *root; /* where the files go: the target, or what will take its place */
   moves list;
   trn_map *replaced; /* partition directories whose old files go */
   unsigned aside;    /* things that went */
@@ -245,11 +251,22 @@ static trn_status set_all_aside(plan *p) {
   DIR *stream = opendir(p->write->target);
   trn_status status = stream ? TRN_OK : failed(p->error, "read the directory", p->write->target);
   for (struct dirent *e; stream && !status && (e = readdir(stream));) {
-    if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, "_temporary")) continue;
+    if (is_own(e->d_name) || !strcmp(e->d_name, "_temporary")) continue;
     char *path = format("%s/%s", p->write->target, e->d_name);
     status = path ? set_aside(p, path) : trn__no_memory(p->error);
     free(path);
   }
+  if (stream) closedir(stream);
+  return status;
+}
+
+/* All that is in `folder`, to the target. */
+static trn_status move_all(plan *p, const char *folder) {
+  DIR *stream = opendir(folder);
+  trn_status status = stream ? TRN_OK : failed(p->error, "read the directory", folder);
+  for (struct dirent *e; stream && !status && (e = readdir(stream));)
+    if (!is_own(e->d_name))
+      status = add_move(&p->list, format("%s/%s", folder, e->d_name), format("%s/%s", p->write->target, e->d_name), p->error);
   if (stream) closedir(stream);
   return status;
 }
@@ -267,11 +284,11 @@ static trn_status place(plan *p, const char *from, const char *to, size_t level,
   bool leaf = level == p->write->partition_count;
   if (!status && leaf && level) status = set_partition_aside(p, to);
   if (!status && leaf && level && p->placed) {
-    const char *below = to + strlen(p->write->target) + 1;
+    const char *below = to + strlen(p->root) + 1;
     if (!trn__map_set(p->placed, below, strlen(below), p, NULL)) status = trn__no_memory(p->error);
   }
   for (struct dirent *e; stream && !status && (e = readdir(stream));) {
-    if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+    if (is_own(e->d_name)) continue;
     trn_strbuf path = {0};
     char *source = format("%s/%s", from, e->d_name);
     trn__strbuf_puts(&path, to);
@@ -298,15 +315,15 @@ static trn_status place_all(plan *p) {
   for (struct dirent *e; stream && !status && (e = readdir(stream));) {
     if (e->d_name[0] < '0' || e->d_name[0] > '9') continue;
     char *from = format("%s/%s", p->write->staging, e->d_name);
-    status = from ? place(p, from, p->write->target, 0, e->d_name) : trn__no_memory(p->error);
+    status = from ? place(p, from, p->root, 0, e->d_name) : trn__no_memory(p->error);
     free(from);
   }
   if (stream) closedir(stream);
   return status;
 }
 
-static trn_status mark_success(const trn_directory_write *write, trn_error **error) {
-  char *path = format("%s/_SUCCESS%s", write->target, "");
+static trn_status mark_success(const char *folder, trn_error **error) {
+  char *path = format("%s/_SUCCESS%s", folder, "");
   int file = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
   trn_status status = !path ? trn__no_memory(error) : file < 0 ? failed(error, "write", path) : TRN_OK;
   if (file >= 0) close(file);
@@ -314,16 +331,79 @@ static trn_status mark_success(const trn_directory_write *write, trn_error **err
   return status;
 }
 
+/* Other writes' staging directories, which were in `from`; none is touched, when `to` is NULL. Gives how many there are. */
+static size_t adopt_others(const trn_directory_write *write, const char *from, const char *to) {
+  const char *own = strrchr(write->staging, '/') + 1;
+  DIR *stream = opendir(from);
+  size_t count = 0;
+  for (struct dirent *e; stream && (e = readdir(stream));) {
+    if (is_own(e->d_name) || strcmp(e->d_name, own) == 0) continue;
+    count++;
+    char *old = to ? format("%s/%s", from, e->d_name) : NULL, *fresh = to ? format("%s/%s", to, e->d_name) : NULL;
+    if (old && fresh && (mkdir(to, 0777) == 0 || errno == EEXIST)) (void)!rename(old, fresh);
+    free(old), free(fresh);
+  }
+  if (stream) closedir(stream);
+  return count;
+}
+
+/* The target and `fresh` change places in one step, so that whoever lists the target sees all of the old files or all of
+ * the new ones. The new directory stands beside the target for a moment: no directory can be exchanged with one inside of
+ * it. False, and nothing has changed: not on this file system, not with these rights, the target is a link or a mount, or
+ * others are writing to it. */
+static bool exchange(const trn_directory_write *write, const char *fresh) {
+  const char *slash = strrchr(write->target, '/'), *id = strrchr(write->staging, '/') + 1;
+  char *folder = slash ? strndup(write->target, (size_t)(slash - write->target)) : NULL;
+  char *beside = folder ? format("%s/_temporary-%s", folder, id) : NULL, *left = beside ? format("%s/_temporary%s", beside, "") : NULL;
+  struct stat info;
+  bool done = left && lstat(write->target, &info) == 0 && S_ISDIR(info.st_mode) && adopt_others(write, write->parent, NULL) == 0;
+  if (done) done = chmod(fresh, info.st_mode & 07777) == 0 && (info.st_uid == geteuid() || chown(fresh, info.st_uid, info.st_gid) == 0);
+  if (done) done = rename(fresh, beside) == 0;
+  if (done && renameat2(AT_FDCWD, beside, AT_FDCWD, write->target, RENAME_EXCHANGE) != 0) {
+    (void)!rename(beside, fresh);
+    done = false;
+  }
+  if (done) {
+    adopt_others(write, left, write->parent); /* that began just now */
+    remove_all(AT_FDCWD, beside, 0);
+  }
+  free(folder), free(beside), free(left);
+  return done;
+}
+
+/* The whole target anew. */
+static trn_status replace_all(plan *p) {
+  char *fresh = format("%s/%s", p->write->staging, "new");
+  p->root = fresh;
+  trn_status status = fresh ? make_all(fresh, NULL, p->error) : trn__no_memory(p->error);
+  if (!status) status = place_all(p);
+  if (!status) status = make_moves(&p->list, p->error);
+  if (!status) status = mark_success(fresh, p->error);
+  if (!status && !exchange(p->write, fresh)) {
+    status = set_all_aside(p);
+    if (!status) status = move_all(p, fresh);
+    if (!status) status = make_moves(&p->list, p->error);
+  }
+  p->root = NULL;
+  free(fresh);
+  return status;
+}
+
+static trn_status add_files(plan *p) {
+  p->root = p->write->target;
+  trn_status status = p->write->replaces_file ? set_aside(p, p->write->target) : TRN_OK;
+  if (!status) status = place_all(p);
+  if (!status) status = make_moves(&p->list, p->error);
+  if (!status) status = make_all(p->write->target, NULL, p->error);
+  return status ? status : mark_success(p->write->target, p->error);
+}
+
 trn_status trn__directory_write_commit(trn_directory_write *write, trn_map *placed, trn_error **error) {
   plan p = {.write = write, .error = error, .replaced = trn__map_create(), .placed = placed};
   trn_status status = !write->target || p.replaced ? TRN_OK : trn__no_memory(error);
   if (!write->target) goto done; /* nothing was written */
-  if (!status && write->replaces_file) status = set_aside(&p, write->target);
-  if (!status && write->mode == TRN_DIRECTORY_OVERWRITE && !write->replaces_file) status = set_all_aside(&p);
-  if (!status) status = place_all(&p);
-  if (!status) status = make_moves(&p.list, error);
-  if (!status) status = make_all(write->target, NULL, error);
-  if (!status) status = mark_success(write, error);
+  if (!status)
+    status = write->mode == TRN_DIRECTORY_OVERWRITE && !write->replaces_file ? replace_all(&p) : add_files(&p);
   if (status) undo_moves(&p.list);
 done:
   moves_finish(&p.list);

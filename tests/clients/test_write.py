@@ -335,6 +335,21 @@ def test_a_write_does_not_disturb_readers(spark, tmp_path):
     assert spark.read.parquet(target).count() == 3_000_000
 
 
+def test_an_overwrite_keeps_the_directory_as_it_was_made(spark, tmp_path):
+    """Its rights, a link that leads to it; and nothing of the old or of the write itself is left, there or beside it."""
+    real, link = tmp_path / "real", tmp_path / "link"
+    link.symlink_to(real)
+    spark.range(5).selectExpr("id", "id % 2 as p").write.partitionBy("p").parquet(str(real))
+    for target in (real, link):
+        real.chmod(0o751)
+        (real / "other").write_text("goes")
+        spark.range(7).coalesce(1).write.mode("overwrite").parquet(str(target))
+        assert link.is_symlink() and real.stat().st_mode & 0o777 == 0o751
+        assert tree(real) == ["_SUCCESS", SNAPPY]
+        assert spark.read.parquet(str(target)).count() == 7
+    assert sorted(os.listdir(tmp_path)) == ["link", "real"]
+
+
 def test_many_writers_append_to_one_place(spark, tmp_path):
     target = str(tmp_path / "t")
     spark.range(1).write.parquet(target)
