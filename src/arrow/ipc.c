@@ -1,59 +1,7 @@
 /* Arrow's IPC stream format: schema and record batch messages (metadata version 5, no compression). */
 #include <stdio.h>
 
-#include "arrow/arrow_util.h"
-#include "arrow/flatbuf.h"
-
-enum { MESSAGE_SCHEMA = 1, MESSAGE_RECORD_BATCH = 3, METADATA_V5 = 4 };
-enum { IPC_DEPTH_MAX = 2 * TRN_TYPE_DEPTH_MAX, /* a map has an extra level */ IPC_UNION_MEMBERS_MAX = 127 };
-
-/* Numbers of the union `Type` in Arrow's Schema.fbs. */
-enum {
-  IPC_NULL = 1,
-  IPC_INT,
-  IPC_FLOAT,
-  IPC_BINARY,
-  IPC_UTF8,
-  IPC_BOOL,
-  IPC_DECIMAL,
-  IPC_DATE,
-  IPC_TIME,
-  IPC_TIMESTAMP,
-  IPC_INTERVAL,
-  IPC_LIST,
-  IPC_STRUCT,
-  IPC_UNION,
-  IPC_FIXED_BINARY,
-  IPC_FIXED_LIST,
-  IPC_MAP,
-  IPC_DURATION,
-  IPC_LARGE_BINARY,
-  IPC_LARGE_UTF8,
-  IPC_LARGE_LIST
-};
-
-typedef enum ipc_layout {
-  LAYOUT_NULL,
-  LAYOUT_BITS,
-  LAYOUT_FIXED,
-  LAYOUT_BYTES,
-  LAYOUT_LIST,
-  LAYOUT_STRUCT,
-  LAYOUT_FIXED_LIST,
-  LAYOUT_UNION /* dense */
-} ipc_layout;
-
-/* A format, read once. */
-typedef struct ipc_type {
-  uint8_t id;
-  uint8_t layout;
-  uint8_t unit;   /* of times, intervals, floats */
-  bool is_signed; /* integers */
-  bool is_large;  /* offsets of 64 bits */
-  int32_t width;  /* bytes of a value; of a fixed list: items */
-  int32_t precision, scale;
-  const char *timezone;
-} ipc_type;
+#include "arrow/ipc_type.h"
 
 static int unit_of(char c) {
   const char *units = "smun", *at = c ? strchr(units, c) : NULL;
@@ -133,7 +81,7 @@ static bool parse_nested_format(const char *format, ipc_type *out) {
   }
 }
 
-static trn_status parse_format(const struct ArrowSchema *schema, ipc_type *out) {
+trn_status trn__ipc_type_of(const struct ArrowSchema *schema, ipc_type *out) {
   const char *format = schema->format;
   *out = (ipc_type){0};
   bool ok = true;
@@ -269,7 +217,7 @@ static trn_status write_fields(trn_fb *fb, const struct ArrowSchema *parent, uns
 static trn_status write_field(trn_fb *fb, const struct ArrowSchema *schema, unsigned depth, uint32_t *out) {
   ipc_type type;
   if (depth > IPC_DEPTH_MAX) return TRN_RESOURCE_EXHAUSTED;
-  trn_status status = parse_format(schema, &type);
+  trn_status status = trn__ipc_type_of(schema, &type);
   uint32_t children = 0;
   if (status == TRN_OK) status = write_fields(fb, schema, depth + 1, &children);
   if (status) return status;
@@ -342,7 +290,7 @@ static trn_status count_nodes(const struct ArrowSchema *schema, unsigned depth, 
                                     [LAYOUT_UNION] = 2};
   ipc_type type;
   if (depth > IPC_DEPTH_MAX) return TRN_RESOURCE_EXHAUSTED;
-  trn_status status = parse_format(schema, &type);
+  trn_status status = trn__ipc_type_of(schema, &type);
   w->node_count++;
   w->buffer_count += status ? 0 : buffers[type.layout];
   for (int64_t i = 0; i < schema->n_children && status == TRN_OK; i++)
@@ -463,7 +411,7 @@ static trn_status write_union(batch_writer *w, const struct ArrowSchema *schema,
 static trn_status write_column(batch_writer *w, const struct ArrowSchema *schema, const struct ArrowArray *array,
                                int64_t offset, int64_t rows) {
   ipc_type type;
-  trn_status status = parse_format(schema, &type);
+  trn_status status = trn__ipc_type_of(schema, &type);
   if (status) return status;
   int64_t first, last;
   const unsigned char *data = array->n_buffers > 1 ? array->buffers[1] : NULL;
@@ -502,16 +450,21 @@ static trn_status write_column(batch_writer *w, const struct ArrowSchema *schema
   return status;
 }
 
-/* The message's metadata; its size depends on the schema only. */
-static const void *batch_metadata(trn_fb *fb, const batch_writer *w, int64_t rows, int64_t body_size) {
-  uint32_t buffers = trn__fb_int64s(fb, w->buffers, w->buffer_count, 2);
-  uint32_t nodes = trn__fb_int64s(fb, w->nodes, w->node_count, 2);
+const void *trn__ipc_batch_metadata(trn_fb *fb, const int64_t *node_pairs, size_t node_count,
+                                    const int64_t *buffer_pairs, size_t buffer_count, int64_t rows, int64_t body_size) {
+  uint32_t buffers = trn__fb_int64s(fb, buffer_pairs, buffer_count, 2);
+  uint32_t nodes = trn__fb_int64s(fb, node_pairs, node_count, 2);
   trn__fb_table(fb, 5);
   trn__fb_add(fb, 0, (uint64_t)rows, 8);
   trn__fb_add_offset(fb, 1, nodes);
   trn__fb_add_offset(fb, 2, buffers);
   uint32_t header = trn__fb_table_end(fb);
   return trn__fb_root(fb, message_end(fb, MESSAGE_RECORD_BATCH, header, body_size));
+}
+
+/* The message's metadata; its size depends on the schema only. */
+static const void *batch_metadata(trn_fb *fb, const batch_writer *w, int64_t rows, int64_t body_size) {
+  return trn__ipc_batch_metadata(fb, w->nodes, w->node_count, w->buffers, w->buffer_count, rows, body_size);
 }
 
 trn_status trn__ipc_write_batch(const struct ArrowSchema *schema, const struct ArrowArray *array, trn_strbuf *out) {
