@@ -117,6 +117,7 @@ trn_status check_keys(const trn_config *root, trn_error **error) {
 int print_usage(FILE *out) {
   fprintf(out,
           "usage: trunnion serve [--config FILE] [--check] [options]\n"
+          "       trunnion cluster up | down | status [options], see trunnion cluster --help\n"
           "       trunnion hash-password [USER] | hash-token [USER] | new-token [USER]\n"
           "       trunnion --version | --help\n\n"
           "Serves Spark Connect and other protocols of query engines. Connect with PySpark:\n"
@@ -177,10 +178,13 @@ void print_man_program(FILE *out) {
       out,
       ".TH TRUNNION 1 \"\" \"trunnion %s\"\n.SH NAME\ntrunnion \\- serves protocols of query engines\n.SH SYNOPSIS\n"
       ".B trunnion serve\n[\\fB\\-\\-config\\fR \\fIFILE\\fR] [\\fB\\-\\-check\\fR] [options]\n.br\n"
+      ".B trunnion cluster up\n|\n.B down\n|\n.B status\n[options]\n.br\n"
       ".B trunnion hash\\-password\n[\\fIUSER\\fR]\n.br\n.B trunnion hash\\-token\n[\\fIUSER\\fR]\n.br\n"
       ".B trunnion new\\-token\n[\\fIUSER\\fR]\n.SH DESCRIPTION\n"
       "\\fBtrunnion serve\\fR serves Spark Connect and the other protocols that are built, on one port, with queries "
       "run by a backend such as in\\-process DataFusion.\n.PP\n"
+      "\\fBtrunnion cluster\\fR starts and ends a Ballista scheduler and executors on loopback ports of this machine, to "
+      "be served with \\fB\\-\\-backend ballista://HOST:PORT\\fR.\n.PP\n"
       "\\fBhash\\-password\\fR and \\fBhash\\-token\\fR read a password or token from the terminal or the standard "
       "input and print a line for a file of users or tokens. \\fBnew\\-token\\fR makes a random token, prints it on "
       "the standard error, and its line on the standard output.\n.SH OPTIONS\n",
@@ -193,6 +197,8 @@ void print_man_program(FILE *out) {
   fprintf(out, "Any setting by its name in the file.\n");
   for (size_t i = 0; i < program_option_count; i++)
     if (program_options[i].flag) put_row(out, &program_options[i], true);
+  fprintf(out, ".SH OPTIONS OF CLUSTER\n");
+  for (size_t i = 0; i < cluster_option_count; i++) put_row(out, &cluster_options[i], true);
   fprintf(
       out,
       ".SH ENVIRONMENT\nThe variable \\fBTRUNNION_NAME\\fR is as \\fB\\-\\-name\\fR, in capitals and with underscores "

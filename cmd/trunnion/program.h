@@ -3,6 +3,7 @@
  *   main.c     the subcommands        options.c  the table of settings: flags, environment, --help, man pages
  *   yaml.c     the file               settings.c file, environment and flags, one over the other
  *   serve.c    running; reloading     build.c    from settings to backend, layers, frontends     hash.c  hash-password
+ *   cluster.c  Ballista on this machine
  * ... */
 #ifndef TRUNNION_PROGRAM_H
 #define TRUNNION_PROGRAM_H
@@ -78,6 +79,11 @@ int serve(const settings *s);
 int hash_password(int argc, char **argv);
 int hash_token(int argc, char **argv);
 int new_token(int argc, char **argv);
+
+/* ---- cluster.c: Ballista on this machine ---- */
+extern const option_row cluster_options[];
+extern const size_t cluster_option_count;
+int cluster(int argc, char **argv);
 
 /* Prints "trunnion: what: message", frees the error, gives `result`. */
 int fail(int result, const char *what, trn_status status, trn_error *error);
