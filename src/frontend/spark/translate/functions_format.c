@@ -46,7 +46,7 @@ static trn_status check_order(spark_builder *b, const number_format *f) {
     snprintf(token, sizeof token, "character '%c''", c);
     if (c == '0' || c == '9' || c == ',' || c == 'G') {
       while (*p == '0' || *p == '9' || *p == ',' || *p == 'G') p++;
-      if (at > FRACTION || (at > WHOLE && at < POINT)) return bad_format(b, f, "UNEXPECTED_TOKEN", "digit sequence");
+      if (at > FRACTION) return bad_format(b, f, "UNEXPECTED_TOKEN", "digit sequence");
       at = at >= POINT ? AFTER_CURRENCY : POINT;
       if (at == AFTER_CURRENCY) at = FRACTION + 1;
       continue;
