@@ -43,7 +43,7 @@ const size_t cluster_option_count = CLUSTER_OPTION_COUNT;
 
 typedef struct cluster_run {
   const char *values[CLUSTER_OPTION_COUNT];
-  char directory[PATH_MAX - 64], program[PATH_MAX];
+  char directory[PATH_MAX - 64], program[PATH_MAX], functions[PATH_MAX]; /* functions: empty: not found */
   cluster_state state;
   int lock; /* -1: none */
   long executors, port;
@@ -177,7 +177,10 @@ static void add_common(cluster_arguments *a, const cluster_run *run, const char 
   add(a, "--external-host", "127.0.0.1");
   add(a, "--log-level-setting", log ? log : "WARN");
   if (run->values[CLUSTER_STOCK]) add(a, "--stock", NULL);
-  if (run->values[CLUSTER_FUNCTIONS]) add(a, "--functions", run->values[CLUSTER_FUNCTIONS]);
+  if (run->values[CLUSTER_FUNCTIONS])
+    add(a, "--functions", run->values[CLUSTER_FUNCTIONS]);
+  else if (!run->values[CLUSTER_STOCK] && *run->functions)
+    add(a, "--functions", run->functions);
 }
 
 /* Known to `down` before anything can go wrong with it. */
@@ -286,6 +289,7 @@ static int up(cluster_run *run) {
     return fail(1, "cluster", TRN_NOT_FOUND,
                 trn_error_create(&(trn_error_spec){
                     .struct_size = sizeof(trn_error_spec), .status = TRN_NOT_FOUND, .message = run->program}));
+  if (!cluster_find_functions(run->functions, sizeof run->functions)) *run->functions = 0;
   trn_status status = check_free(run, &error);
   if (status) return fail(1, "cluster", status, error);
   status = start_all(run, &error);

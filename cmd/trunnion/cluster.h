@@ -32,6 +32,8 @@ typedef struct cluster_state {
 /* The program trunnion-ballista: `asked`, or that beside this one, or the installed one. False: `out` says where it was
  * looked for. */
 bool cluster_find_program(const char *asked, char *out, size_t size);
+/* The function library beside this program; false: the other program looks for it itself. */
+bool cluster_find_functions(char *out, size_t size);
 /* Starts argv[0] with standard output into *ready_fd and standard error into the file `log`. Sets pid and started. */
 trn_status cluster_start(char *const *argv, const char *log, cluster_process *out, int *ready_fd, trn_error **error);
 /* Reads the line "... ready on ADDRESS" within the time, and closes the descriptor. */

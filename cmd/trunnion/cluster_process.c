@@ -10,8 +10,26 @@
 #include "cluster.h"
 
 #define PROGRAM_NAME "trunnion-ballista"
+#define FUNCTIONS_NAME "libtrunnion_functions.so"
 
 /* ---- finding ---- */
+
+/* The folder of this program, with a slash at its end. */
+static bool own_folder(char *out, size_t size) {
+  ssize_t length = readlink("/proc/self/exe", out, size - 1);
+  if (length <= 0) return false;
+  out[length] = 0;
+  char *slash = strrchr(out, '/');
+  if (slash) slash[1] = 0;
+  return slash != NULL;
+}
+
+bool cluster_find_functions(char *out, size_t size) {
+  char self[PATH_MAX];
+  if (getenv("TRUNNION_FUNCTIONS") || !own_folder(self, sizeof self)) return false;
+  snprintf(out, size, "%s%s", self, FUNCTIONS_NAME);
+  return access(out, R_OK) == 0;
+}
 
 /* An argument, the variable, beside this program, in libexec of its prefix. */
 bool cluster_find_program(const char *asked, char *out, size_t size) {
@@ -22,11 +40,7 @@ bool cluster_find_program(const char *asked, char *out, size_t size) {
     snprintf(out, size, "%s", asked);
     return access(out, X_OK) == 0;
   }
-  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (length <= 0) return false;
-  self[length] = 0;
-  char *slash = strrchr(self, '/');
-  if (slash) slash[1] = 0;
+  if (!own_folder(self, sizeof self)) return false;
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     snprintf(out, size, "%s%s%s", self, places[i], PROGRAM_NAME);
     if (access(out, X_OK) == 0) return true;
