@@ -1,4 +1,4 @@
-# make demo   build everything, make data, start the server, run PySpark against it
+# make demo   build everything, make data, start the server, run PySpark against it; make demo-cluster: with a Ballista cluster
 # make test   what CI runs: tiers with time budgets (core, sanitizers, engine, clients, rotating)
 # Also: build, core, engine, test-all, bench, dist, install (PREFIX=, DESTDIR=), symbols (docs/abi/symbols.txt), format, clean
 CACHE  := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/trunnion
@@ -6,7 +6,7 @@ PYTHON := $(CACHE)/venv/bin/python
 TARGET := $(CACHE)/engine-target
 JOBS   := $(shell nproc)
 
-.PHONY: build core engine setup demo test test-all bench dist format clean install symbols
+.PHONY: build core engine setup demo demo-cluster test test-all bench dist format clean install symbols
 
 build: core engine
 
@@ -20,14 +20,20 @@ core: setup
 	@rm -f build.log
 	@ninja -C build/release -j $(JOBS) --quiet
 
-# DataFusion is compiled once per user, outside the checkout.
+# DataFusion is compiled once per user, outside the checkout, by one invocation for everything that is Rust: cargo unifies
+# features per invocation, and another set of them would be another DataFusion.
 engine: setup
 	@[ -d $(TARGET)/engine ] || echo "compiling the engine (DataFusion): 20 to 40 minutes on two cores, once"
-	@cd engine && CARGO_TARGET_DIR=$(TARGET) cargo build --quiet --locked --profile engine -p trunnion-engine
-	@mkdir -p build/release && ln -sf $(TARGET)/engine/libtrunnion_engine.so build/release/libtrunnion_engine.so
+	@cd engine && CARGO_TARGET_DIR=$(TARGET) cargo build --quiet --locked --profile engine --workspace
+	@mkdir -p build/release && for file in libtrunnion_engine.so libtrunnion_ballista.so trunnion-ballista ballista-client; do \
+	    ln -sf $(TARGET)/engine/$$file build/release/$$file; done
 
 demo: build
 	@$(PYTHON) packaging/demo.py $(CACHE)
+
+# The same on a Ballista cluster of two executors on this machine.
+demo-cluster: build
+	@$(PYTHON) packaging/demo.py $(CACHE) --cluster
 
 test: setup
 	@$(PYTHON) tests/run.py

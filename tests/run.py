@@ -4,6 +4,7 @@ core        no engine: unit tests, header and layout checks                     
 sanitizers  the core tests under ASan and UBSan                              4 minutes
 engine      builds the engine, tests against it                                 4 minutes (cold: 45)
 clients     a server and unmodified clients                                     4 minutes
+cluster     Ballista clusters: as backend, their clients, their scheduler       4 minutes
 rotating    long suites; one part in ROTATION of them, by the printed seed; --all runs everything; a cold machine drops it
 """
 import argparse, os, pathlib, random, shutil, subprocess, sys, time
@@ -63,11 +64,16 @@ def clients():
         run("bash", script, "build/release")
 
 
+def cluster():
+    pytest("tests/cluster")
+
+
 def rotating(parts):
     run(sys.executable, "tests/rotating.py", *parts)
 
 
-TIERS = [("core", core, 180), ("sanitizers", sanitizers, 240), ("engine", engine, 240), ("clients", clients, 300)]
+TIERS = [("core", core, 180), ("sanitizers", sanitizers, 240), ("engine", engine, 240), ("clients", clients, 300),
+         ("cluster", cluster, 240)]
 
 
 def main():
