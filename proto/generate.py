@@ -60,9 +60,86 @@ def undeprecate(msg):
         undeprecate(nested)
 
 
+# What server reflection tells of: the published names of our own files.
+OWN = {"flight.proto": "Flight.proto", "flight_sql.proto": "FlightSql.proto", "ballista.proto": "ballista.proto",
+       "health.proto": "grpc/health/v1/health.proto", "reflection.proto": "grpc/reflection/v1/reflection.proto"}
+
+
+def symbols_of(file):
+    """Full names of what a file declares: services, their methods, messages, enumerations."""
+    def inside(prefix, message):
+        yield f"{prefix}{message.name}"
+        for nested in message.nested_type:
+            yield from inside(f"{prefix}{message.name}.", nested)
+        for enum in message.enum_type:
+            yield f"{prefix}{message.name}.{enum.name}"
+    prefix = file.package + "." if file.package else ""
+    for message in file.message_type:
+        yield from inside(prefix, message)
+    for enum in file.enum_type:
+        yield prefix + enum.name
+    for service in file.service:
+        yield prefix + service.name
+        for method in service.method:
+            yield f"{prefix}{service.name}.{method.name}"
+
+
+def write_descriptors(out, files):
+    """descriptors.inc: the files, each with the set of those that it needs, and an index of names."""
+    path = os.path.join(out, "own.fds")
+    subprocess.check_call(["protoc", f"--proto_path={HERE}", "--include_imports", f"--descriptor_set_out={path}", *OWN])
+    own = d.FileDescriptorSet.FromString(open(path, "rb").read())
+    os.remove(path)
+    everything = dict(files)
+    for file in own.file:
+        file.name = OWN.get(file.name, file.name)
+        everything.setdefault(file.name, file)
+    alpha = d.FileDescriptorProto()
+    alpha.CopyFrom(everything[OWN["reflection.proto"]])
+    rename(alpha, "grpc.reflection.v1", "grpc.reflection.v1alpha")
+    alpha.name = "grpc/reflection/v1alpha/reflection.proto"
+    everything[alpha.name] = alpha
+    names = sorted(everything)
+    assert len(names) <= 64, "sets of files are 64 bits"
+
+    def closure(name):
+        mask = 1 << names.index(name)
+        for dependency in everything[name].dependency:
+            mask |= closure(dependency)
+        return mask
+
+    lines = ["/* Made by proto/generate.py. */"]
+    for i, name in enumerate(names):
+        data = everything[name].SerializeToString()
+        rows = [",".join(str(b) for b in data[at:at + 40]) for at in range(0, len(data), 40)]
+        lines.append(f"static const unsigned char bytes_{i}[] = {{\n" + ",\n".join(rows) + "};")
+    lines.append("static const descriptor_file descriptor_files[] = {")
+    lines += [f'    {{"{name}", bytes_{i}, sizeof bytes_{i}, {closure(name):#x}ull, '
+              f'{"true" if everything[name].service else "false"}}},' for i, name in enumerate(names)]
+    lines.append("};\nstatic const descriptor_symbol descriptor_symbols[] = {")
+    index = sorted((symbol, i) for i, name in enumerate(names) for symbol in symbols_of(everything[name]))
+    lines += [f'    {{"{symbol}", {i}}},' for symbol, i in index]
+    lines.append("};")
+    with open(os.path.join(out, "descriptors.inc"), "w") as fh:
+        fh.write("\n".join(lines) + "\n")
+
+
+def rename(file, before, after):
+    """Another package, also in the references."""
+    file.package = after
+    for message in file.message_type:
+        for f in message.field:
+            f.type_name = f.type_name.replace(f".{before}.", f".{after}.")
+    for service in file.service:
+        for method in service.method:
+            method.input_type = method.input_type.replace(f".{before}.", f".{after}.")
+            method.output_type = method.output_type.replace(f".{before}.", f".{after}.")
+
+
 def main(out):
     os.makedirs(out, exist_ok=True)
     files = load()
+    write_descriptors(out, files)
     merged = d.FileDescriptorProto(name="spark_connect.proto", package="spark.connect", syntax="proto3")
     deps = set()
     for name, f in files.items():

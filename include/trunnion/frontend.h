@@ -55,6 +55,13 @@ typedef struct trn_flightsql_options {
 /** INVALID_ARGUMENT: an unknown dialect. Since 0.1. */
 TRN_API trn_status trn_flightsql_frontend_create(const trn_flightsql_options *options, trn_frontend **out);
 
+/** gRPC's health checking (grpc.health.v1: Check, Watch, List): the server and every service of the routes serve, until the
+ *  routes go. Callers without credentials are answered too. The backend may be NULL. Since 0.1. */
+TRN_API trn_status trn_health_frontend_create(trn_frontend **out);
+/** Server reflection (grpc.reflection.v1 and v1alpha): the services of the routes, and the descriptors of those that come
+ *  with the library. The backend may be NULL. Since 0.1. */
+TRN_API trn_status trn_reflection_frontend_create(trn_frontend **out);
+
 #ifdef __cplusplus
 }
 #endif
