@@ -50,6 +50,22 @@ static trn_status flightsql_frontend(void *user, const trn_registry *registry, c
   return status ? trn_error_set(error, status, NULL, "The Flight SQL frontend cannot be made") : TRN_OK;
 }
 
+static trn_status health_frontend(void *user, const trn_registry *registry, const trn_config *config, trn_frontend **out,
+                                  trn_error **error) {
+  static const char *const keys[] = {NULL};
+  (void)user, (void)registry;
+  trn_status status = trn_config_check_keys(config, keys, error);
+  return status ? status : trn_health_frontend_create(out);
+}
+
+static trn_status reflection_frontend(void *user, const trn_registry *registry, const trn_config *config,
+                                      trn_frontend **out, trn_error **error) {
+  static const char *const keys[] = {NULL};
+  (void)user, (void)registry;
+  trn_status status = trn_config_check_keys(config, keys, error);
+  return status ? status : trn_reflection_frontend_create(out);
+}
+
 /* ---- backends ---- */
 
 static trn_status embedded_backend(void *user, const trn_registry *registry, const trn_config *config,
@@ -102,6 +118,8 @@ trn_status trn__registry_add_builtin(trn_registry *registry) {
   static const trn_decoder_ops by_backend = {.struct_size = sizeof by_backend, .decode = backend_decode};
   trn_status status = trn_registry_add_frontend(registry, "spark", spark_frontend, NULL, NULL);
   if (!status) status = trn_registry_add_frontend(registry, "flightsql", flightsql_frontend, NULL, NULL);
+  if (!status) status = trn_registry_add_frontend(registry, "health", health_frontend, NULL, NULL);
+  if (!status) status = trn_registry_add_frontend(registry, "reflection", reflection_frontend, NULL, NULL);
   if (!status) status = trn_registry_add_backend(registry, "embedded", embedded_backend, NULL, NULL);
   if (!status) status = trn_registry_add_catalog(registry, "warehouse", warehouse_catalog, NULL, NULL);
   for (size_t i = 0; i < sizeof backend_formats / sizeof *backend_formats && !status; i++)
