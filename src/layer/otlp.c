@@ -3,6 +3,7 @@
 #include <trunnion/client.h>
 
 #include "core/query.h"
+#include "core/varint.h"
 #include "layer/layer.h"
 
 enum { OTLP_BATCH = 64, OTLP_CALLS_MAX = 4, OTLP_TIMEOUT_S = 10, OTLP_BYTES_MAX = 4 << 20, OTLP_DELAY_MS = 2000 };
@@ -32,26 +33,15 @@ static void otlp_unref(otlp *o) {
 
 /* ---- protobuf ---- */
 
-static void put_varint(trn_strbuf *out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) trn__strbuf_putc(out, (char)(value | 0x80));
-  trn__strbuf_putc(out, (char)value);
-}
-
-static void put_bytes(trn_strbuf *out, unsigned field, const void *data, size_t size) {
-  put_varint(out, field << 3 | 2);
-  put_varint(out, size);
-  trn__strbuf_add(out, data, size);
-}
-
 static void put_fixed(trn_strbuf *out, unsigned field, int64_t value) {
-  put_varint(out, field << 3 | 1);
+  trn__strbuf_varint(out, field << 3 | 1);
   trn__strbuf_add(out, &value, sizeof value);
 }
 
 /* A message of its own as a field; takes it. */
 static void put_message(trn_strbuf *out, unsigned field, trn_strbuf *message) {
   if (message->failed) out->failed = true;
-  put_bytes(out, field, message->data ? message->data : "", message->size);
+  trn__strbuf_field(out, field, message->data ? message->data : "", message->size);
   trn__strbuf_finish(message);
 }
 
@@ -59,8 +49,8 @@ static void put_message(trn_strbuf *out, unsigned field, trn_strbuf *message) {
 static void put_attribute(trn_strbuf *out, unsigned field, const char *key, const char *value) {
   trn_strbuf pair = {0}, any = {0};
   if (!value || !*value) return;
-  put_bytes(&pair, 1, key, strlen(key));
-  put_bytes(&any, 1, value, strlen(value));
+  trn__strbuf_field(&pair, 1, key, strlen(key));
+  trn__strbuf_field(&any, 1, value, strlen(value));
   put_message(&pair, 2, &any);
   put_message(out, field, &pair);
 }
@@ -69,9 +59,9 @@ static void put_attribute(trn_strbuf *out, unsigned field, const char *key, cons
 static void put_number(trn_strbuf *out, unsigned field, const char *key, int64_t value) {
   trn_strbuf pair = {0}, any = {0};
   if (value < 0) return;
-  put_bytes(&pair, 1, key, strlen(key));
-  put_varint(&any, 3 << 3);
-  put_varint(&any, (uint64_t)value);
+  trn__strbuf_field(&pair, 1, key, strlen(key));
+  trn__strbuf_varint(&any, 3 << 3);
+  trn__strbuf_varint(&any, (uint64_t)value);
   put_message(&pair, 2, &any);
   put_message(out, field, &pair);
 }
@@ -88,7 +78,7 @@ static void put_hex(trn_strbuf *out, unsigned field, const char *hex) {
     }
     bytes[i] = (unsigned char)(digits[0] << 4 | (digits[1] & 15));
   }
-  put_bytes(out, field, bytes, size);
+  trn__strbuf_field(out, field, bytes, size);
 }
 
 static void put_span(trn_strbuf *out, const trn_event *e) {
@@ -96,9 +86,9 @@ static void put_span(trn_strbuf *out, const trn_event *e) {
   put_hex(&span, 1, e->trace_id);
   put_hex(&span, 2, e->span_id);
   put_hex(&span, 4, e->parent_id);
-  put_bytes(&span, 5, e->action, strlen(e->action));
-  put_varint(&span, 6 << 3);
-  put_varint(&span, strcmp(e->action, "call") == 0 ? 2 : 1); /* SERVER, INTERNAL */
+  trn__strbuf_field(&span, 5, e->action, strlen(e->action));
+  trn__strbuf_varint(&span, 6 << 3);
+  trn__strbuf_varint(&span, strcmp(e->action, "call") == 0 ? 2 : 1); /* SERVER, INTERNAL */
   put_fixed(&span, 7, e->start_ns);
   put_fixed(&span, 8, e->start_ns + e->duration_ns);
   put_attribute(&span, 9, "db.user", e->user);
@@ -109,9 +99,9 @@ static void put_span(trn_strbuf *out, const trn_event *e) {
   put_attribute(&span, 9, "trunnion.object", e->object);
   put_number(&span, 9, "trunnion.rows", e->rows);
   put_number(&span, 9, "trunnion.bytes", e->bytes);
-  if (e->detail) put_bytes(&status, 2, e->detail, strlen(e->detail));
-  put_varint(&status, 3 << 3);
-  put_varint(&status, e->status ? 2 : 1); /* ERROR, OK */
+  if (e->detail) trn__strbuf_field(&status, 2, e->detail, strlen(e->detail));
+  trn__strbuf_varint(&status, 3 << 3);
+  trn__strbuf_varint(&status, e->status ? 2 : 1); /* ERROR, OK */
   put_message(&span, 15, &status);
   put_message(out, 2, &span);
 }
@@ -120,7 +110,7 @@ static void put_span(trn_strbuf *out, const trn_event *e) {
 static trn_strbuf request_of(const otlp *o, trn_strbuf *spans) {
   trn_strbuf resource = {0}, scope = {0}, scoped = {0}, all = {0}, request = {0};
   put_attribute(&resource, 1, "service.name", o->service);
-  put_bytes(&scope, 1, "trunnion", strlen("trunnion"));
+  trn__strbuf_field(&scope, 1, "trunnion", strlen("trunnion"));
   put_message(&scoped, 1, &scope);
   trn__strbuf_add(&scoped, spans->data, spans->size);
   trn__strbuf_finish(spans);

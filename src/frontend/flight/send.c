@@ -1,16 +1,11 @@
 /* Results as FlightData. The body of a batch is not copied: its slices go to the host as they came from the engine, behind
  * a small head of our own. Pulls are one at a time; a full send queue pauses them until the host says that it has room. */
+#include "core/varint.h"
 #include "frontend/flight/flight.h"
 
 enum { SEND_SMALL_SLICE = 4096 /* smaller neighbours are copied together */ };
 
 /* ---- framing ---- */
-
-static uint8_t *put_varint(uint8_t *at, uint64_t value) {
-  for (; value > 127; value >>= 7) *at++ = (uint8_t)(value | 128);
-  *at++ = (uint8_t)value;
-  return at;
-}
 
 /* Size of the flatbuffer in an encapsulated message, from its first bytes; 0: it is none. */
 static size_t metadata_size(const uint8_t *message, size_t size) {
@@ -40,13 +35,13 @@ enum { FRAME_HEAD_MAX = 32 };
 /* The fields before the body's bytes. */
 static uint8_t *put_head(uint8_t *at, const uint8_t *header, size_t header_size, size_t body_size) {
   *at++ = 0x12; /* data_header */
-  at = put_varint(at, header_size);
+  at = trn__varint_put(at, header_size);
   memcpy(at, header, header_size);
   at += header_size;
   if (body_size) {
     *at++ = 0xC2; /* data_body, field 1000 */
     *at++ = 0x3E;
-    at = put_varint(at, body_size);
+    at = trn__varint_put(at, body_size);
   }
   return at;
 }

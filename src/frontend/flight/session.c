@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "core/base64.h"
 #include "frontend/flight/flight.h"
 #include "frontend/wire/wire.h"
 
@@ -379,8 +380,6 @@ trn_status flight__session_enter(flight_rpc *rpc, trn_error **error) {
 
 /* ---- handshake ---- */
 
-static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 /* The Basic header that a BasicAuth payload stands for. */
 static trn_status payload_authorization(flight_rpc *rpc, const void *payload, size_t size, const char **out,
                                         trn_error **error) {
@@ -393,12 +392,8 @@ static trn_status payload_authorization(flight_rpc *rpc, const void *payload, si
   char *text = pair ? trn__arena_alloc(rpc->arena, 6 + (length + 2) / 3 * 4 + 1) : NULL;
   if (!text) return trn__no_memory(error);
   memcpy(text, "Basic ", 6);
-  char *at = text + 6;
-  for (size_t i = 0; i < length; i += 3) {
-    uint32_t bits = 0;
-    for (size_t j = 0; j < 3; j++) bits = bits << 8 | (i + j < length ? (unsigned char)pair[i + j] : 0);
-    for (size_t j = 0; j < 4; j++) *at++ = i + j > length ? '=' : base64_digits[bits >> (18 - 6 * j) & 63];
-  }
+  trn__base64_encode(pair, length, TRN_BASE64_PLAIN, text + 6);
+  for (size_t i = trn__base64_size(length); i % 4; i++) text[6 + i] = '=';
   *out = text;
   return TRN_OK;
 }

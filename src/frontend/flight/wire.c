@@ -2,6 +2,8 @@
  * hand, their values borrowed. */
 #include <stdio.h>
 
+#include "core/base64.h"
+#include "core/varint.h"
 #include "frontend/flight/flight.h"
 #include "frontend/wire/wire.h"
 
@@ -69,12 +71,6 @@ bool flight__any(const void *data, size_t size, trn_str *type_url, trn_str *valu
   return type_url->size > 0;
 }
 
-static void put_varint(trn_strbuf *out, uint64_t value) {
-  do {
-    trn__strbuf_putc(out, (char)((value & 127) | (value > 127 ? 128 : 0)));
-  } while (value >>= 7);
-}
-
 void flight__message_put(trn_strbuf *out, const ProtobufCMessage *message) {
   size_t size = protobuf_c_message_get_packed_size(message);
   void *at = size ? trn__strbuf_extend(out, size) : NULL;
@@ -83,12 +79,12 @@ void flight__message_put(trn_strbuf *out, const ProtobufCMessage *message) {
 
 void flight__any_put(trn_strbuf *out, const char *type_url, const ProtobufCMessage *message) {
   trn__strbuf_putc(out, 0x0A);
-  put_varint(out, strlen(type_url));
+  trn__strbuf_varint(out, strlen(type_url));
   trn__strbuf_puts(out, type_url);
   size_t size = protobuf_c_message_get_packed_size(message);
   if (!size) return;
   trn__strbuf_putc(out, 0x12);
-  put_varint(out, size);
+  trn__strbuf_varint(out, size);
   flight__message_put(out, message);
 }
 
@@ -110,26 +106,10 @@ trn_status flight__data_parse(const void *bytes, size_t size, flight_data *out, 
   return TRN_OK;
 }
 
-static int base64_digit(char c) {
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
-}
-
 char *flight__base64_decode(trn_arena *arena, const char *text, size_t size, size_t *out_size) {
   while (size && text[size - 1] == '=') size--;
-  char *out = size % 4 == 1 ? NULL : trn__arena_alloc(arena, size / 4 * 3 + 4);
-  if (!out) return NULL;
-  uint32_t bits = 0;
-  size_t used = 0;
-  for (size_t i = 0; i < size; i++) {
-    int digit = base64_digit(text[i]);
-    if (digit < 0) return NULL;
-    bits = bits << 6 | (uint32_t)digit;
-    if (i % 4 > 0) out[used++] = (char)(bits >> (6 - 2 * (i % 4)));
-  }
-  out[used] = 0;
-  *out_size = used;
+  char *out = trn__arena_alloc(arena, size / 4 * 3 + 4);
+  if (!out || !trn__base64_decode(text, size, TRN_BASE64_PLAIN | TRN_BASE64_URL, (uint8_t *)out, out_size)) return NULL;
+  out[*out_size] = 0;
   return out;
 }

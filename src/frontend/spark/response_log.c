@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "core/varint.h"
 #include "frontend/spark/service.h"
 
 enum {
@@ -183,16 +184,6 @@ trn_status spark__execution_append(spark_execution *execution, Spark__Connect__E
   return TRN_OK;
 }
 
-static size_t put_varint(uint8_t *at, uint64_t value) {
-  size_t size = 0;
-  while (value >= 128) {
-    at[size++] = (uint8_t)(value | 128);
-    value >>= 7;
-  }
-  at[size++] = (uint8_t)value;
-  return size;
-}
-
 /* One message of a batch: everything but the bytes of `data`, which comes last, so that they follow as slices. */
 static trn_status append_part(spark_execution *execution, spark_batch *batch, size_t offset, size_t size, int64_t rows,
                               int64_t chunk, int64_t chunks) {
@@ -213,10 +204,11 @@ static trn_status append_part(spark_execution *execution, spark_batch *batch, si
   uint8_t data_tag[16], batch_tag[16];
   size_t data_tag_size = 0, batch_tag_size = 0;
   data_tag[data_tag_size++] = 2 << 3 | 2; /* ArrowBatch.data */
-  data_tag_size += put_varint(data_tag + data_tag_size, size);
+  data_tag_size = (size_t)(trn__varint_put(data_tag + data_tag_size, size) - data_tag);
   size_t head_size = protobuf_c_message_get_packed_size(&head.base);
   batch_tag[batch_tag_size++] = 2 << 3 | 2; /* ExecutePlanResponse.arrow_batch */
-  batch_tag_size += put_varint(batch_tag + batch_tag_size, head_size + data_tag_size + size);
+  batch_tag_size =
+      (size_t)(trn__varint_put(batch_tag + batch_tag_size, head_size + data_tag_size + size) - batch_tag);
   size_t message_size = spark__connect__execute_plan_response__get_packed_size(&message);
   spark_response *response =
       response_create(message_size + batch_tag_size + head_size + data_tag_size, batch, offset, size);

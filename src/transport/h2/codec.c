@@ -2,53 +2,12 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "core/base64.h"
 #include "h2.h"
-
-static int base64_value(unsigned char c) {
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
 
 bool trn__h2_base64_decode(const char *text, size_t size, uint8_t *out, size_t *out_size) {
   for (int i = 0; i < 2 && size && text[size - 1] == '=' && (size % 4 == 0 || i == 1); i++) size--;
-  if (size % 4 == 1) return false;
-  uint32_t bits = 0;
-  unsigned have = 0;
-  size_t at = 0;
-  for (size_t i = 0; i < size; i++) {
-    int value = base64_value((unsigned char)text[i]);
-    if (value < 0) return false;
-    bits = (bits << 6 | (uint32_t)value) & 0xffffff;
-    have += 6;
-    if (have >= 8) {
-      have -= 8;
-      out[at++] = (uint8_t)(bits >> have);
-    }
-  }
-  *out_size = at;
-  return true;
-}
-
-size_t trn__h2_base64_size(size_t size) {
-  return size / 3 * 4 + (size % 3 ? size % 3 + 1 : 0);
-}
-
-void trn__h2_base64_encode(const void *data, size_t size, char *out) {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const uint8_t *bytes = data;
-  uint32_t bits = 0;
-  unsigned have = 0;
-  for (size_t i = 0; i < size; i++) {
-    bits = (bits << 8 | bytes[i]) & 0xffffff;
-    have += 8;
-    while (have >= 6) {
-      have -= 6;
-      *out++ = digits[bits >> have & 63];
-    }
-  }
-  if (have) *out++ = digits[bits << (6 - have) & 63];
+  return trn__base64_decode(text, size, TRN_BASE64_PLAIN, out, out_size);
 }
 
 static bool needs_percent(unsigned char c) {

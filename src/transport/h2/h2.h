@@ -37,8 +37,6 @@ typedef struct h2_tls h2_tls;
 
 /* Accepts padded and unpadded text. `out` has room for size / 4 * 3 + 3. */
 bool trn__h2_base64_decode(const char *text, size_t size, uint8_t *out, size_t *out_size);
-size_t trn__h2_base64_size(size_t size); /* of the unpadded text */
-void trn__h2_base64_encode(const void *data, size_t size, char *out);
 size_t trn__h2_percent_size(const char *text);
 void trn__h2_percent_encode(const char *text, char *out);
 void trn__h2_percent_decode(const char *text, size_t size, char *out); /* room for size + 1; ends with a NUL */

@@ -1,6 +1,7 @@
 /* Headers and trailers, in and out. */
 #include <stdio.h>
 
+#include "core/base64.h"
 #include "h2.h"
 
 /* ---- the request ---- */
@@ -250,7 +251,7 @@ static bool is_sendable(const trn_metadata *entry) {
 
 static size_t encoded_size(const trn_metadata *entry) {
   size_t key = strlen(entry->key);
-  return key + (trn__h2_key_is_binary(entry->key, key) ? trn__h2_base64_size(entry->size) : entry->size);
+  return key + (trn__h2_key_is_binary(entry->key, key) ? trn__base64_size(entry->size) : entry->size);
 }
 
 /* How many of the entries go out, in `*bytes_max` bytes at most; `*bytes_max` becomes what they take. */
@@ -288,7 +289,7 @@ static void put_metadata(h2_block *block, char **at, const trn_metadata *metadat
     char *key = *at, *value = key + key_size;
     memcpy(key, entry->key, key_size);
     if (trn__h2_key_is_binary(key, key_size)) {
-      trn__h2_base64_encode(entry->value, entry->size, value);
+      trn__base64_encode(entry->value, entry->size, TRN_BASE64_PLAIN, value);
     } else if (value_size) {
       memcpy(value, entry->value, value_size);
     }
@@ -315,7 +316,7 @@ h2_block *trn__h2_block_trailers(trn_status status, const char *message, const v
                                       "9", "10", "11", "12", "13", "14", "15", "16"};
   size_t message_size = message && *message ? trn__h2_percent_size(message) : 0;
   if (details_size > TRN_H2_RESPONSE_HEADERS_MAX / 2) details = NULL;
-  size_t details_encoded = details ? trn__h2_base64_size(details_size) : 0;
+  size_t details_encoded = details ? trn__base64_size(details_size) : 0;
   size_t bytes = TRN_H2_RESPONSE_HEADERS_MAX;
   size_t sent = count_sendable(metadata, count, &bytes);
   h2_block *block =
@@ -331,7 +332,7 @@ h2_block *trn__h2_block_trailers(trn_status status, const char *message, const v
     at += message_size;
   }
   if (details) {
-    trn__h2_base64_encode(details, details_size, at);
+    trn__base64_encode(details, details_size, TRN_BASE64_PLAIN, at);
     put_nv(block, "grpc-status-details-bin", 23, at, details_encoded);
     at += details_encoded;
   }
