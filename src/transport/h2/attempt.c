@@ -34,26 +34,6 @@ static void host_half_close(void *self) {
   pthread_mutex_unlock(&stream->mutex);
 }
 
-static void host_cancel(void *self, trn_status status) {
-  h2_stream *stream = self;
-  h2_out *dropped = NULL;
-  pthread_mutex_lock(&stream->mutex);
-  if (!stream->is_closed && !stream->is_aborted) {
-    stream->is_finished = stream->is_aborted = true;
-    dropped = stream->mail.head;
-    stream->mail.head = stream->mail.tail = NULL;
-    stream->mail.abort = true;
-    stream->mail.status = status;
-    trn__h2_stream_post(stream);
-  }
-  pthread_mutex_unlock(&stream->mutex);
-  while (dropped) {
-    h2_out *next = dropped->next;
-    trn__h2_out_unref(dropped);
-    dropped = next;
-  }
-}
-
 static void host_destroy(void *self) {
   trn__h2_stream_unref(self);
 }
@@ -63,12 +43,12 @@ static const trn_client_host host = {
     .send = trn__h2_stream_send,
     .half_close = host_half_close,
     .recv = trn__h2_stream_recv,
-    .cancel = host_cancel,
+    .cancel = trn__h2_stream_abort,
     .destroy = host_destroy,
 };
 
 static void no_memory(h2_stream *stream) {
-  host_cancel(stream, TRN_RESOURCE_EXHAUSTED);
+  trn__h2_stream_abort(stream, TRN_RESOURCE_EXHAUSTED);
 }
 
 /* ---- the end. thread: loop ---- */

@@ -40,26 +40,6 @@ static void host_set_initial_metadata(void *self, const trn_metadata *metadata, 
   free(block);
 }
 
-static void host_abort(void *self, trn_status status) {
-  h2_stream *stream = self;
-  h2_out *dropped = NULL;
-  pthread_mutex_lock(&stream->mutex);
-  if (!stream->is_closed && !stream->is_aborted) {
-    stream->is_finished = stream->is_aborted = true;
-    dropped = stream->mail.head;
-    stream->mail.head = stream->mail.tail = NULL;
-    stream->mail.abort = true;
-    stream->mail.status = status;
-    trn__h2_stream_post(stream);
-  }
-  pthread_mutex_unlock(&stream->mutex);
-  while (dropped) {
-    h2_out *next = dropped->next;
-    trn__h2_out_unref(dropped);
-    dropped = next;
-  }
-}
-
 static void host_destroy(void *self) {
   trn__h2_stream_unref(self);
 }
@@ -70,7 +50,7 @@ static const trn_call_host host = {
     .finish = host_finish,
     .recv = trn__h2_stream_recv,
     .set_initial_metadata = host_set_initial_metadata,
-    .abort = host_abort,
+    .abort = trn__h2_stream_abort,
     .destroy = host_destroy,
 };
 

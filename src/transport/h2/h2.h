@@ -221,6 +221,7 @@ void trn__h2_conn_check(h2_conn *conn, int rc); /* an nghttp2 function failed: t
 /* Of both hosts. thread: any */
 trn_send_result trn__h2_stream_send(void *self, const trn_slice *slices, size_t count, unsigned flags);
 void trn__h2_stream_recv(void *self);
+void trn__h2_stream_abort(void *self, trn_status status); /* drops the queue; the stream is reset */
 void trn__h2_stream_post(h2_stream *stream); /* locks: stream->mutex held */
 
 /* ---- call.c: a call of the server ---- */

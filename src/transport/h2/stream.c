@@ -74,6 +74,22 @@ void trn__h2_stream_recv(void *self) {
   pthread_mutex_unlock(&stream->mutex);
 }
 
+void trn__h2_stream_abort(void *self, trn_status status) {
+  h2_stream *stream = self;
+  h2_out *dropped = NULL;
+  pthread_mutex_lock(&stream->mutex);
+  if (!stream->is_closed && !stream->is_aborted) {
+    stream->is_finished = stream->is_aborted = true;
+    dropped = stream->mail.head;
+    stream->mail.head = stream->mail.tail = NULL;
+    stream->mail.abort = true;
+    stream->mail.status = status;
+    trn__h2_stream_post(stream);
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  free_queue(dropped);
+}
+
 /* ---- life. thread: loop, except unref ---- */
 
 bool trn__h2_stream_init(h2_stream *stream, const h2_role *role, h2_loop *loop) {
