@@ -31,6 +31,18 @@ trn_status trn__ipc_read_kind(const void *header, size_t size, trn_ipc_kind *kin
   return read_message(&r, kind, body_size, &t, error);
 }
 
+trn_status trn__ipc_read_rows(const void *header, size_t size, int64_t *rows, trn_error **error) {
+  reader r = {header, size, false};
+  table batch;
+  trn_ipc_kind kind;
+  int64_t body_size;
+  *rows = 0;
+  trn_status status = read_message(&r, &kind, &body_size, &batch, error);
+  if (status) return status;
+  *rows = number(&r, &batch, 0, 8, 0);
+  return r.bad || kind != TRN_IPC_BATCH || *rows < 0 ? malformed(error) : TRN_OK;
+}
+
 /* ---- schema ---- */
 
 static char unit_letter(int64_t unit) { return unit >= 0 && unit <= 3 ? "smun"[unit] : '?'; }

@@ -8,6 +8,8 @@ typedef enum trn_ipc_kind { TRN_IPC_SCHEMA = 1, TRN_IPC_DICTIONARY = 2, TRN_IPC_
 
 /* What a Message flatbuffer (without its prefix) holds, and how long its body must be. INVALID_ARGUMENT. */
 trn_status trn__ipc_read_kind(const void *header, size_t size, trn_ipc_kind *kind, int64_t *body_size, trn_error **error);
+/* The rows of a batch. */
+trn_status trn__ipc_read_rows(const void *header, size_t size, int64_t *rows, trn_error **error);
 /* In the flags of a field that came with offsets of 64 bits: it is given as plain utf8 or binary. */
 #define TRN_IPC_FLAG_LARGE (1 << 16)
 /* Gives `*out` (a struct); `fields` only counts them when `out` is NULL. */
