@@ -47,6 +47,7 @@ def yardstick(name, url):
 GOLDEN_JAR = pathlib.Path.home() / ".m2/repository/org/apache/spark/spark-sql_2.13/4.2.0/spark-sql_2.13-4.2.0-tests.jar"
 CACHE = pathlib.Path(os.environ.get("TRUNNION_CACHE", pathlib.Path.home() / ".cache/trunnion"))
 FAILURES = ROOT / "tests/data/spark/golden_failures.json"
+INTEROP = ["netty", "tonic"]
 HOSTS = ["grpc_core", "grpcpp", "python", "go", "tonic"]
 # Client generations: the packages of one environment each.
 GENERATIONS = {
@@ -127,7 +128,16 @@ def host(name):
                           env=dict(os.environ, PYTHONPATH=str(ROOT / "tests/support"))).returncode == 0
 
 
+def interop(name):
+    """Another implementation's client against the bundled server."""
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "leave_at_once",
+                           str(ROOT / "tests/interop/test_clients.py"), "-k", f"[{name}]"], cwd=ROOT,
+                          env=dict(os.environ, PYTHONPATH=str(ROOT / "tests/support"))).returncode == 0
+
+
 def run(name, url):
+    if name.startswith("interop-"):
+        return interop(name.removeprefix("interop-"))
     if name.startswith("host-"):
         return host(name.removeprefix("host-"))
     if name == "golden":
@@ -145,7 +155,8 @@ def main():
     parser.add_argument("--record-golden", action="store_true", help="write the lists of golden queries that fail")
     options = parser.parse_args()
     names = sorted([*FLOORS, "golden", "soak", *(f"generation-{name}" for name in GENERATIONS),
-                    *(f"host-{name}" for name in HOSTS)])
+                    *(f"host-{name}" for name in HOSTS),
+                    *(f"interop-{name}" for name in INTEROP)])
     chosen = names if options.all else [random.Random(options.seed).choice(names)]
     if options.only:
         chosen = options.only.split(",")
