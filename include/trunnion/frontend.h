@@ -51,6 +51,7 @@ typedef struct trn_flightsql_options {
   const char *dialect;      /**< of new sessions: "datafusion" (default) or "spark" */
   const char *spool_directory; /**< for rows that are ingested and do not fit in memory; default: the C library's */
   bool read_only;           /**< statements that change things are refused */
+  uint64_t transaction_ms;  /**< a transaction that nobody uses is rolled back after; default 5 minutes */
 } trn_flightsql_options;
 /** INVALID_ARGUMENT: an unknown dialect. Since 0.1. */
 TRN_API trn_status trn_flightsql_frontend_create(const trn_flightsql_options *options, trn_frontend **out);
@@ -61,6 +62,26 @@ TRN_API trn_status trn_health_frontend_create(trn_frontend **out);
 /** Server reflection (grpc.reflection.v1 and v1alpha): the services of the routes, and the descriptors of those that come
  *  with the library. The backend may be NULL. Since 0.1. */
 TRN_API trn_status trn_reflection_frontend_create(trn_frontend **out);
+
+/** Ballista's scheduler protocol (clients of 55.x; of 54.x too, unless refused), its results in the one Flight service of the
+ *  routes (whoever registers there first gives its threads, session time and authenticator). Zero means the default. */
+typedef struct trn_ballista_frontend_options {
+  size_t struct_size;
+  unsigned workers;         /**< threads that decode and plan; default: cores + 2, started on demand */
+  uint64_t session_idle_ms; /**< settings that a client keeps (CreateUpdateSession) are dropped after; default 60 minutes */
+  uint64_t result_ms;       /**< a result that nobody fetches is dropped after; default 5 minutes */
+  uint64_t job_ms;          /**< a job that is over is forgotten after; default 60 minutes */
+  size_t result_bytes;      /**< of one job's rows in memory; a larger result is made as it is fetched; default 16 MiB */
+  size_t results_bytes;     /**< of all jobs' together; default 256 MiB */
+  bool runs_on;             /**< a job whose client is gone runs on, as in Ballista; else it is cancelled */
+  bool refuses_older;       /**< clients that send no version (54.x) are refused, as Ballista 55 does */
+  trn_authenticator *authenticator; /**< of Flight, when this is the first there; a reference is taken; NULL: the host's */
+  bool allow_anonymous;             /**< likewise */
+  const trn_registry *registry; /**< of decoders for plans; borrowed until the routes are gone; NULL: one with the built-in
+                                   ones */
+} trn_ballista_frontend_options;
+/** Since 0.1. */
+TRN_API trn_status trn_ballista_frontend_create(const trn_ballista_frontend_options *options, trn_frontend **out);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "core/function.h"
 #include "core/registry.h"
 #include <trunnion/catalog.h>
 
@@ -66,6 +67,36 @@ static trn_status reflection_frontend(void *user, const trn_registry *registry, 
   return status ? status : trn_reflection_frontend_create(out);
 }
 
+static trn_status ballista_frontend(void *user, const trn_registry *registry, const trn_config *config,
+                                    trn_frontend **out, trn_error **error) {
+  static const char *const keys[] = {"workers", "session_idle", "result", "job", "result_memory", "results_memory",
+                                     "cancel_on_disconnect", "older_clients", NULL};
+  trn_ballista_frontend_options options = {.struct_size = sizeof options,
+                                  .authenticator = trn_registry_authenticator(registry),
+                                  .registry = registry};
+  int64_t workers = 0;
+  uint64_t result_bytes = 0, results_bytes = 0;
+  bool cancels = true, older = true;
+  (void)user;
+  trn_status status = trn_config_check_keys(config, keys, error);
+  if (!status) status = trn_config_number(config, "workers", 0, 1024, &workers, error);
+  if (!status) status = trn_config_duration(config, "session_idle", &options.session_idle_ms, error);
+  if (!status) status = trn_config_duration(config, "result", &options.result_ms, error);
+  if (!status) status = trn_config_duration(config, "job", &options.job_ms, error);
+  if (!status) status = trn_config_size(config, "result_memory", &result_bytes, error);
+  if (!status) status = trn_config_size(config, "results_memory", &results_bytes, error);
+  if (!status) status = trn_config_bool(config, "cancel_on_disconnect", &cancels, error);
+  if (!status) status = trn_config_bool(config, "older_clients", &older, error);
+  if (status) return status;
+  options.workers = (unsigned)workers;
+  options.result_bytes = (size_t)result_bytes;
+  options.results_bytes = (size_t)results_bytes;
+  options.runs_on = !cancels;
+  options.refuses_older = !older;
+  status = trn_ballista_frontend_create(&options, out);
+  return status ? trn_error_set(error, status, NULL, "The Ballista frontend cannot be made") : TRN_OK;
+}
+
 /* ---- backends ---- */
 
 static trn_status embedded_backend(void *user, const trn_registry *registry, const trn_config *config,
@@ -73,7 +104,8 @@ static trn_status embedded_backend(void *user, const trn_registry *registry, con
   static const char *const keys[] = {"engine", "functions", "threads", "memory", "spill_dir", NULL};
   trn_embedded_options options = {.struct_size = sizeof options};
   int64_t threads = 0;
-  (void)user, (void)registry;
+  (void)user;
+  options.libraries = trn__registry_libraries(registry, &options.library_count);
   trn_status status = trn_config_check_keys(config, keys, error);
   if (!status) status = trn_config_text(config, "engine", &options.engine_path, error);
   if (!status) status = trn_config_text(config, "functions", &options.functions_path, error);
@@ -118,12 +150,14 @@ trn_status trn__registry_add_builtin(trn_registry *registry) {
   static const trn_decoder_ops by_backend = {.struct_size = sizeof by_backend, .decode = backend_decode};
   trn_status status = trn_registry_add_frontend(registry, "spark", spark_frontend, NULL, NULL);
   if (!status) status = trn_registry_add_frontend(registry, "flightsql", flightsql_frontend, NULL, NULL);
+  if (!status) status = trn_registry_add_frontend(registry, "ballista", ballista_frontend, NULL, NULL);
   if (!status) status = trn_registry_add_frontend(registry, "health", health_frontend, NULL, NULL);
   if (!status) status = trn_registry_add_frontend(registry, "reflection", reflection_frontend, NULL, NULL);
   if (!status) status = trn_registry_add_backend(registry, "embedded", embedded_backend, NULL, NULL);
   if (!status) status = trn_registry_add_catalog(registry, "warehouse", warehouse_catalog, NULL, NULL);
   for (size_t i = 0; i < sizeof backend_formats / sizeof *backend_formats && !status; i++)
     status = trn_registry_add_decoder(registry, backend_formats[i], &by_backend, NULL, NULL);
+  if (!status) status = trn__ballista_decoder_register(registry);
   if (!status) status = trn__layers_register(registry, NULL);
   return status;
 }

@@ -46,6 +46,8 @@
 #define TRN_CONFIG_NODES_MAX (1u << 20)      /* values in one configuration: tables of users and policies are there too */
 #define TRN_EDIT_DISTANCE_BYTES_MAX 256      /* texts up to here are compared letter by letter */
 #define TRN_CONFIG_NAME_MAX 256u             /* longest name that a suggestion is looked for */
+#define TRN_CACHE_FILES_MAX 100000u          /* results that a cache finds in its directory */
+#define TRN_CACHE_TEXTS_MAX (1u << 20)       /* names of tables and paths in the head of such a file */
 #define TRN_REGISTRY_ENTRIES_MAX 10000u      /* things of one kind in a registry */
 #define TRN_REGISTRY_NAME_MAX 1024u          /* length of a registered name */
 #define TRN_DECODE_WAIT_MS (300u * 1000)     /* for the answer of a decoder that answers later */
@@ -57,6 +59,10 @@
 #define TRN_CLIENT_RETRY_BACKOFF_MS_MAX 5000u
 #define TRN_CLIENT_ATTEMPTS_MAX 100u
 #define TRN_CLIENT_TRANSPARENT_RETRIES_MAX 3u          /* of a call that the server did not see */
+#define TRN_WAREHOUSE_TRANSACTIONS_MAX 256u      /* at a time: each has a connection to its catalog, and files open */
+#define TRN_FLIGHT_TRANSACTIONS_MAX 16u          /* of a session */
+#define TRN_FLIGHT_SAVEPOINTS_MAX 1000u          /* of a transaction */
+#define TRN_FLIGHT_TRANSACTION_MS (300u * 1000)  /* one that nobody uses is rolled back after */
 #define TRN_FLIGHT_WIRE_DEPTH_MAX 64             /* nesting of a Flight or Flight SQL message */
 #define TRN_FLIGHT_WIRE_NODES_MAX (1u << 18)     /* messages inside one */
 #define TRN_FLIGHT_MESSAGE_BYTES_MAX (128u << 20) /* a request message: SQL text, one FlightData of a DoPut */
@@ -111,5 +117,29 @@
 #define TRN_JOB_LIST_MAX 10000u              /* records of one answer */
 #define TRN_JOB_PIECE_BYTES (2u << 20)       /* of an output's batches in files */
 #define TRN_JOB_MESSAGE_BYTES_MAX (1u << 30) /* of one in a file that is read */
+#define TRN_BALLISTA_REQUEST_BYTES_MAX (64u << 20)   /* a request of a Ballista client, with its plan; Ballista's scheduler: 16 MiB */
+#define TRN_BALLISTA_WIRE_DEPTH_MAX 16u              /* nesting of one; plans in it are bytes */
+#define TRN_BALLISTA_WIRE_NODES_MAX 100000u          /* settings and options in one */
+#define TRN_BALLISTA_RESULT_BYTES (16u << 20)        /* of a job's rows in memory; a larger result is made as it is fetched */
+#define TRN_BALLISTA_RESULTS_BYTES (256u << 20)      /* of all jobs together */
+#define TRN_BALLISTA_RESULT_MS (300u * 1000)         /* a result that nobody fetches is dropped after; Ballista: the same */
+#define TRN_BALLISTA_JOB_MS (3600u * 1000)           /* and the job is forgotten after; Ballista: the same */
+#define TRN_BALLISTA_JOBS_MAX 100000u                /* that are remembered: the oldest of the finished ones go */
+#define TRN_BALLISTA_RUNNING_MAX 10000u              /* that are not finished */
+#define TRN_BALLISTA_SESSIONS_MAX 10000u             /* sets of settings that clients keep */
+#define TRN_BALLISTA_METRICS_BYTES_MAX (4u << 20)    /* of one job, kept when it is over */
+#define TRN_BALLISTA_BATCH_BYTES_MAX (1u << 30)       /* a record batch of an executor, decompressed */
+#define TRN_BALLISTA_POLL_FIRST_MS 3u                 /* before a job is asked for; half as much more each time, up to */
+#define TRN_BALLISTA_POLL_MS 50u
+#define TRN_BALLISTA_POLL_MS_MAX 250u                 /* and of a job that takes longer than */
+#define TRN_BALLISTA_POLL_SLOW_AFTER_MS (30u * 1000)
+#define TRN_BALLISTA_MISSES_MAX 2u                    /* questions about a job that a scheduler did not answer; then it is lost */
+#define TRN_BALLISTA_UNKNOWN_MS (10u * 1000)          /* a job that was just taken may be unknown for */
+#define TRN_BALLISTA_INLINE_BYTES (64u << 10)         /* rows that travel inside of a plan */
+#define TRN_BALLISTA_FETCH_BYTES (32u << 20)          /* results that wait for a client, of one query */
+#define TRN_BALLISTA_FETCHES 4u                       /* partitions fetched at once, of one query */
+#define TRN_BALLISTA_FUNCTIONS_NS (60 * INT64_C(1000000000)) /* what is known of a cluster's functions is asked again after */
+#define TRN_BALLISTA_SPOOL_BYTES_MAX (UINT64_C(16) << 30) /* files of rows that clients sent along, together */
+#define TRN_BALLISTA_TRIVIAL_ROWS 1000u               /* a query of so many literal rows is not worth a job */
 
 #endif

@@ -16,6 +16,7 @@ typedef enum registry_kind {
   REGISTRY_CATALOG,
   REGISTRY_DECODER,
   REGISTRY_TRANSLATOR,
+  REGISTRY_FUNCTIONS,
   REGISTRY_KINDS
 } registry_kind;
 
@@ -47,6 +48,7 @@ struct trn_registry {
   trn_vec entries[REGISTRY_KINDS];  /* registry_entry */
   trn_vec owned;                    /* registry_owned; plugins are among them */
   trn_vec plugins;                  /* const trn_plugin_about, of the plugins */
+  trn_vec libraries;                /* const trn_function_library */
   trn_authenticator *authenticator; /* or NULL */
   trn_connector *connector;         /* or NULL */
   pthread_mutex_t mutex;            /* waits, next_ticket */
@@ -57,6 +59,9 @@ struct trn_registry {
 
 /* The layers that come with the library (src/layer/register.c). */
 trn_status trn__layers_register(trn_registry *registry, trn_error **error);
+
+/* "ballista.logical.v1" (src/plan/ballista_plan.c). */
+trn_status trn__ballista_decoder_register(trn_registry *registry);
 
 /* ALREADY_EXISTS. `object`: taken on success. */
 trn_status trn__registry_add(trn_registry *registry, registry_kind kind, const char *name, const registry_entry *entry,

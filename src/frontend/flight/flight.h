@@ -125,6 +125,8 @@ typedef struct flight_provider {
   void (*sweep)(void *self); /* about once a second: things that expire. thread: worker */
   void (*stop)(void *self);  /* the routes go: cancel what runs; then shutdown waits for who has entered */
   void (*destroy)(void *self);
+  /* Who has a ticket may redeem it: a DoGet without credentials is let in, and has no session then. */
+  bool has_secret_tickets;
 } flight_provider;
 
 typedef struct flight_provider_entry {
