@@ -83,8 +83,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   close(fd);
   if (status) return 0;
   read_scalars(root);
-  error = NULL;
-  check_error(check_keys(root, &error), error);
   if (!leaves_the_folder(root) && trn_registry_create(&registry) == TRN_OK) {
     make_layers(registry, trn_config_get(root, "layers"));
     make_frontends(registry, trn_config_get(root, "frontends"));
