@@ -283,9 +283,9 @@ static bool leave(fingerprint *f) {
     put_rel(f, frame.node.at);
   else
     put_expr(f, frame.node.at);
-  put_bytes(f, f->results + frame.mark, (f->count - frame.mark) * sizeof *f->results);
-  trn__blake2b_end(&f->hash, own.bytes);
   bool is_leaf = f->count == frame.mark; /* cheaper done again than remembered */
+  if (!is_leaf) put_bytes(f, f->results + frame.mark, (f->count - frame.mark) * sizeof *f->results);
+  trn__blake2b_end(&f->hash, own.bytes);
   f->count = frame.mark;
   if (!is_leaf && (!trn__ptrmap_set(&f->done, frame.node.at, NULL, f->digest_count) ||
                    !digests_push(&f->digests, &f->digest_count, &f->digest_capacity, &own)))
