@@ -273,6 +273,9 @@ static void print_check(const running *r) {
   printf("decoders        ");
   const char *decoder;
   for (size_t i = 0; (decoder = trn_registry_decoder_at(b->registry, i)); i++) printf("%s%s", i ? ", " : "", decoder);
+  const char *functions;
+  for (size_t i = 0; (functions = trn_registry_functions_at(b->registry, i)); i++)
+    printf("%s%s", i ? ", " : "\nfunctions       ", functions);
   printf("\nthe settings are valid\n");
 }
 

@@ -76,8 +76,9 @@ static trn_status execute(void *self, void *state, const trn_execute_request *re
 }
 
 static trn_status explain(void *self, void *state, trn_plan *plan, trn_explain_mode mode, char **out, trn_error **error) {
-  (void)self, (void)state;
-  return mode == TRN_EXPLAIN_LOGICAL ? trn_plan_print(plan, out) : trn_plan_to_sql(plan, "sqlite", out, error);
+  (void)state;
+  const embed *e = self;
+  return mode == TRN_EXPLAIN_LOGICAL ? trn_plan_print(plan, out) : trn_plan_to_sql(plan, e->explained, out, error);
 }
 
 static trn_status encode(void *self, void *state, trn_plan *plan, const char *format, trn_bytes *out, trn_error **error) {

@@ -13,6 +13,7 @@ enum { EMBED_ROWS = 8192, EMBED_QUERIES_MAX = 64 }; /* in a batch; at once */
 /* The backend: queries that run and how to wait for their end. */
 typedef struct embed {
   char *path; /* of the database */
+  const char *explained; /* the dialect in which EXPLAIN shows a plan */
   pthread_mutex_t mu;
   pthread_cond_t changed;
   unsigned running; /* guarded by mu */

@@ -1,21 +1,22 @@
-/* embed_sqlite --data FILE --users FILE --trace FILE [--listen HOST:PORT] */
+/* embed_sqlite --data FILE --users FILE --trace FILE [--listen HOST:PORT] [--explain DIALECT] */
 #include "embed.h"
 #include <signal.h>
 #include <stdio.h>
 #include <trunnion/server.h>
 
 typedef struct settings {
-  const char *data, *users, *trace, *listen;
+  const char *data, *users, *trace, *listen, *explain;
 } settings;
 
 static int read_arguments(int count, char **arguments, settings *out) {
-  *out = (settings){.listen = "127.0.0.1:0"};
+  *out = (settings){.listen = "127.0.0.1:0", .explain = "sqlite"};
   for (int i = 1; i + 1 < count; i += 2) {
     const char **place = !strcmp(arguments[i], "--data")     ? &out->data
                          : !strcmp(arguments[i], "--users")  ? &out->users
                          : !strcmp(arguments[i], "--trace")  ? &out->trace
                          : !strcmp(arguments[i], "--listen") ? &out->listen
-                                                             : NULL;
+                         : !strcmp(arguments[i], "--explain") ? &out->explain /* the dialect that EXPLAIN shows */
+                                                              : NULL;
     if (!place) return 0;
     *place = arguments[i + 1];
   }
@@ -83,7 +84,7 @@ static void serve(const sigset_t *ends, trn_server *server) {
 int main(int count, char **arguments) {
   settings s;
   if (!read_arguments(count, arguments, &s)) {
-    fprintf(stderr, "usage: embed_sqlite --data FILE --users FILE --trace FILE [--listen HOST:PORT]\n");
+    fprintf(stderr, "usage: embed_sqlite --data FILE --users FILE --trace FILE [--listen HOST:PORT] [--explain DIALECT]\n");
     return 2;
   }
   sigset_t ends;
@@ -92,6 +93,7 @@ int main(int count, char **arguments) {
   sigaddset(&ends, SIGINT);
   pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before any thread starts: all inherit it */
   embed e = {.path = realpath(s.data, NULL), .mu = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+  e.explained = s.explain;
   trn_error *error = NULL;
   embed_users *users = NULL;
   trn_authenticator *authenticator = NULL;

@@ -1,5 +1,5 @@
-/* A plugin with one of each: translators of messages of its own (sample.proto), a decoder whose plan is a join, and a
- * layer that rewrites what is scanned. Built against an installed Trunnion; docs/plugins.md goes through it. */
+/* A plugin with one of each: translators of messages of its own (sample.proto), a decoder whose plan is a join, a
+ * layer that rewrites what is scanned, and functions (functions.c). Built against an installed Trunnion; docs/plugins.md goes through it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include <trunnion/plugin.h>
 #include <trunnion/translator.h>
 
+#include "functions.h"
 #include "wire.h"
 
 TRN_PLUGIN("sample", "1.0")
@@ -265,5 +266,6 @@ trn_status trn_plugin_init(trn_registry *registry, const trn_config *config, trn
   if (!status) status = trn_registry_add_translator(registry, "sample.Echo", &command, NULL, error);
   if (!status) status = trn_registry_add_decoder(registry, "sample.join.v1", &decoder, NULL, error);
   if (!status) status = trn_registry_add_layer(registry, "sample.head", make_head, NULL, error);
+  if (!status) status = trn_registry_add_functions(registry, &sample_functions, error);
   return status;
 }

@@ -175,6 +175,9 @@ typedef struct trn_embedded_options {
   unsigned threads;
   uint64_t memory_bytes;
   const char *spill_directory;
+  /** Function libraries (function.h) beside the bundled one; they live as long as the process. Since 0.1. */
+  const struct trn_function_library *const *libraries;
+  size_t library_count;
 } trn_embedded_options;
 /** Loads the engine (never unloaded). NOT_FOUND names the file. Threads: any. Blocks. Since 0.1. */
 TRN_API trn_status trn_embedded_backend_create(const trn_embedded_options *options, trn_backend **out, trn_error **error);

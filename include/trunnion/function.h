@@ -161,7 +161,8 @@ typedef struct trn_function_library {
   size_t operator_count;
 } trn_function_library;
 
-/** The library's only export: a constant. */
+/** The only export of a library that is a shared object of its own: a constant. A plugin adds its library with
+ *  trn_registry_add_functions (plugin.h). */
 typedef const trn_function_library *(*trn_function_library_fn)(void);
 
 #ifdef __cplusplus

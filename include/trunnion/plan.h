@@ -30,7 +30,7 @@ TRN_API void trn_plan_fingerprint(const trn_plan *plan, uint8_t out[16]);
 TRN_API trn_status trn_plan_print(const trn_plan *plan, char **out);
 /** The plan as one SELECT of a SQL dialect, for backends that run SQL: docs/embedding.md says how each one holds the types.
  *  Tables and columns are named as the labels of the scans name them; the result's columns come in order, named c<n>.
- *  `dialect`: "sqlite". Gives `*out` (trn_free). Errors: UNIMPLEMENTED names what has no form of exactly the same meaning;
+ *  `dialect`: "sqlite", "postgresql", "duckdb"; sql.h has dialects of one's own. Gives `*out` (trn_free). Errors: UNIMPLEMENTED names what has no form of exactly the same meaning;
  *  INVALID_ARGUMENT: an unknown dialect; RESOURCE_EXHAUSTED. Since 0.1. */
 TRN_API trn_status trn_plan_to_sql(const trn_plan *plan, const char *dialect, char **out, trn_error **error);
 /** Frees text that a function of this library gave. */

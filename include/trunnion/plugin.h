@@ -7,6 +7,7 @@
  * It is linked with -ltrunnion, in C, C++ or anything that can export the two symbols. */
 #ifndef TRUNNION_PLUGIN_H
 #define TRUNNION_PLUGIN_H
+#include <trunnion/function.h>
 #include <trunnion/registry.h>
 
 #ifdef __cplusplus
@@ -47,6 +48,16 @@ TRN_API trn_status trn_plugin_init(trn_registry *registry, const trn_config *con
  *  entry point returned. Blocks. Since 0.1. */
 TRN_API trn_status trn_registry_load_plugin(trn_registry *registry, const char *path, const trn_config *config,
                                             trn_error **error);
+/** Adds a library of functions (function.h) to all backends that are made from the registry afterwards, and so to all that
+ *  clients write: `library.function(...)` in Spark's SQL and call_function, in the engine's SQL, in encoded plans. Every name
+ *  is "library.word" of small letters, so none of a dialect's own functions changes its meaning. A Spark session calls one
+ *  by a name of its own after CREATE TEMPORARY FUNCTION name AS 'library.word'. Borrows for the life of the process: the
+ *  engine keeps its functions, and the plugin that adds a library stays loaded. ALREADY_EXISTS, INVALID_ARGUMENT name the
+ *  function; FAILED_PRECONDITION: another version of function.h. Since 0.1. */
+TRN_API trn_status trn_registry_add_functions(trn_registry *registry, const trn_function_library *library,
+                                              trn_error **error);
+/** Names of the libraries; NULL: no more. */
+TRN_API const char *trn_registry_functions_at(const trn_registry *registry, size_t index);
 /** The plugins that were loaded; NULL: no more. */
 TRN_API const trn_plugin_about *trn_registry_plugin_at(const trn_registry *registry, size_t index);
 

@@ -423,25 +423,27 @@ static const trn_backend_ops backend_ops = {.struct_size = sizeof(trn_backend_op
 trn_status trn_embedded_backend_create(const trn_embedded_options *options, trn_backend **out, trn_error **error) {
   trn_embedded_options o = {0};
   if (options) memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
-  const trn_function_library *library = NULL;
   trn_embedded *b = calloc(1, sizeof *b);
-  if (!b) return trn__no_memory(error);
-  trn_status status = trn__engine_load(o.engine_path, &b->engine, error);
-  if (!status) status = trn__function_library_load(o.functions_path, &library, error);
+  const trn_function_library **libraries = calloc(o.library_count + 1, sizeof *libraries);
+  trn_status status = b && libraries ? TRN_OK : trn__no_memory(error);
+  if (!status) status = trn__engine_load(o.engine_path, &b->engine, error);
+  if (!status) status = trn__function_library_load(o.functions_path, &libraries[0], error);
+  for (size_t i = 0; i < o.library_count && libraries; i++) libraries[i + 1] = o.libraries[i];
   if (!status) {
     trn_engine_error failure = {.position = -1};
     trn_engine_options engine_options = {.struct_size = sizeof engine_options,
                                          .threads = o.threads,
                                          .memory_bytes = o.memory_bytes,
                                          .spill_directory = o.spill_directory,
-                                         .libraries = &library,
-                                         .library_count = 1};
+                                         .libraries = libraries,
+                                         .library_count = o.library_count + 1};
     if (b->engine->runtime_create(&engine_options, &b->runtime, &failure)) status = trn__engine_error(&failure, error);
   }
   if (!status && (status = trn_backend_create(&backend_ops, b, out))) {
     b->engine->runtime_release(b->runtime);
     trn_error_set(error, status, NULL, "cannot make the embedded backend");
   }
+  free(libraries);
   if (status) free(b);
   return status;
 }

@@ -42,7 +42,11 @@ trn_status trn_registry_load_plugin(trn_registry *registry, const char *path, co
     return trn__no_memory(error);
   }
   /* From here on it stays loaded: what it adds may point into it. */
+  size_t libraries = registry->libraries.count;
   status = init(registry, config, error);
+  /* Engines keep functions for the life of the process. */
+  if (registry->libraries.count > libraries && !dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE) && !status)
+    status = trn_error_set(error, TRN_INTERNAL, NULL, "the plugin %s cannot be kept: %s", path, dlerror());
   if (status && error && !*error)
     trn_error_set(error, status, NULL, "the plugin %s failed: %s", path, trn_status_name(status));
   if (!status && !trn__vec_push(&registry->plugins, (void *)about)) status = trn__no_memory(error);

@@ -2,7 +2,7 @@
 #include "core/registry.h"
 
 static const char *const kind_names[REGISTRY_KINDS] = {"frontend", "backend", "layer",
-                                                       "catalog",  "decoder", "translator"};
+                                                       "catalog",  "decoder", "translator", "function library"};
 
 /* ---- life ---- */
 
@@ -30,6 +30,7 @@ void trn_registry_destroy(trn_registry *registry) {
   }
   trn__vec_finish(&registry->owned);
   trn__vec_finish(&registry->plugins);
+  trn__vec_finish(&registry->libraries);
   pthread_cond_destroy(&registry->answered);
   pthread_mutex_destroy(&registry->mutex);
   free(registry);

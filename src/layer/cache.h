@@ -84,5 +84,58 @@ bool cache__wait(cache *c, cache_entry *entry, trn_deferred *handle);
 /* Entries made of this table ("catalog.database.table") or of something at, above or below this path; gives how many. */
 size_t cache__invalidate(cache *c, const char *table, const char *path);
 void cache__clear(cache *c);
+/* Finds the results that are in the directory; before the cache is used. */
+void cache__open(cache *c);
+/* Leaves in the directory what is in memory, as far as it has room, and clears. Nobody uses the cache any more. */
+void cache__close(cache *c);
+
+/* ---- files (cache_body.c) ---- */
+
+/* Gives the file's path, or NULL: it stays in memory no longer, then. */
+char *cache__write_body(const cache *c, const cache_entry *entry, const cache_body *body);
+/* NULL: it is not what was written, or of another key. */
+cache_body *cache__read_body(const char *path, const uint8_t key[16]);
+/* Calls `each` (which takes the entry) for the files of a directory until it returns false. Files of no use are removed. */
+void cache__each_file(const char *directory, bool (*each)(cache *c, cache_entry *entry), cache *c);
+
+/* ---- one request (cache.c) ---- */
+
+/* What a query is made of. */
+typedef struct materials {
+  uint8_t key[16], version[16];
+  bool has_version;
+  trn_texts tables, paths, live; /* live: paths whose files may change under their names */
+} materials;
+void cache__materials_finish(materials *m);
+/* cache_key.c. False: not to be kept (or no memory for it: then it is only not kept). */
+bool cache__gather(const cache *c, trn_session *session, const trn_execute_request *request, materials *m);
+/* The files are still what they were when the query began. */
+bool cache__is_unchanged(const materials *m);
+bool cache__texts_push(trn_texts *texts, char *text); /* takes the text; false: no memory */
+
+/* Of one that waits; lets go of it as soon as it does not. */
+typedef struct flight_timer {
+  struct ask *ask;      /* guarded by cache->mu */
+  cache *cache;
+  trn_deferred *handle; /* a reference; NULL: over; guarded by cache->mu */
+} flight_timer;
+
+typedef struct ask {
+  atomic_size_t refs;
+  cache *cache;
+  trn_layer *layer;
+  trn_session *session; /* a reference: keeps all of them */
+  trn_layer_session *layer_session;
+  trn_execute_request request; /* owned */
+  materials materials;
+  flight_timer *timer; /* NULL: none; guarded by cache->mu */
+} ask;
+ask *cache__ask_ref(ask *a);
+void cache__ask_unref(void *ask);
+void cache__emit(const ask *a, const char *action, int64_t rows);
+/* cache_fill.c: runs the query and keeps its rows. Takes the reference to the entry. */
+trn_status cache__lead(ask *a, cache_entry *entry, trn_operation **out, trn_error **error);
+/* cache_replay.c: an operation that gives the body again. Takes the body, also on failure. */
+trn_status cache__answer_from(ask *a, cache_body *body, trn_operation **out, trn_error **error);
 
 #endif

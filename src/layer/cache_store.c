@@ -1,215 +1,7 @@
 /* The store of the cache layer: entries in memory and on disk, the oldest go first. */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "layer/cache.h"
-
-/* ---- results ---- */
-
-cache_item *cache__item_ref(cache_item *item) {
-  atomic_fetch_add_explicit(&item->refs, 1, memory_order_relaxed);
-  return item;
-}
-
-void cache__item_unref(void *owner) {
-  cache_item *item = owner;
-  if (!item || atomic_fetch_sub_explicit(&item->refs, 1, memory_order_acq_rel) != 1) return;
-  if (item->piece.release) item->piece.release(item->piece.owner);
-  trn__shared_array_unref(item->array);
-  free(item);
-}
-
-cache_body *cache__body_create(void) {
-  cache_body *body = calloc(1, sizeof *body);
-  if (body) atomic_init(&body->refs, 1);
-  return body;
-}
-
-cache_body *cache__body_ref(cache_body *body) {
-  atomic_fetch_add_explicit(&body->refs, 1, memory_order_relaxed);
-  return body;
-}
-
-void cache__body_unref(cache_body *body) {
-  if (!body || atomic_fetch_sub_explicit(&body->refs, 1, memory_order_acq_rel) != 1) return;
-  for (size_t i = 0; i < body->count; i++) cache__item_unref(body->items[i]);
-  free(body->items);
-  trn__schema_release(&body->schema);
-  trn__strbuf_finish(&body->schema_ipc);
-  free(body);
-}
-
-bool cache__body_add(cache_body *body, cache_item *item) {
-  if (body->count == body->capacity) {
-    size_t capacity = body->capacity ? body->capacity * 2 : 8;
-    cache_item **items = realloc(body->items, capacity * sizeof *items);
-    if (!items) return false;
-    body->items = items;
-    body->capacity = capacity;
-  }
-  body->items[body->count++] = item;
-  body->rows += item->rows;
-  body->bytes += item->bytes;
-  if (item->bytes > body->piece_max) body->piece_max = item->bytes;
-  return true;
-}
-
-/* ---- files: count, sizes, then schema and pieces, each at a multiple of 8 ---- */
-
-#define CACHE_SUFFIX ".trncache"
-static const char MAGIC[8] = "TRNCACH1";
-
-typedef struct file_head {
-  char magic[8];
-  uint64_t count, schema_size, rows;
-} file_head;
-
-static size_t padded(size_t size) {
-  return (size + 7) & ~(size_t)7;
-}
-
-static bool write_all(int fd, const void *data, size_t size) {
-  for (const char *at = data; size;) {
-    ssize_t done = write(fd, at, size);
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return false;
-    at += done;
-    size -= (size_t)done;
-  }
-  return true;
-}
-
-static bool write_padding(int fd, size_t size) {
-  static const char zeros[8] = {0};
-  return write_all(fd, zeros, padded(size) - size);
-}
-
-static bool write_items(int fd, const cache_body *body) {
-  for (size_t i = 0; i < body->count; i++) {
-    uint64_t sizes[2] = {body->items[i]->piece.size, (uint64_t)body->items[i]->rows};
-    if (!write_all(fd, sizes, sizeof sizes)) return false;
-  }
-  if (!write_all(fd, body->schema_ipc.data, body->schema_ipc.size) || !write_padding(fd, body->schema_ipc.size))
-    return false;
-  for (size_t i = 0; i < body->count; i++) {
-    const trn_ipc_piece *piece = &body->items[i]->piece;
-    for (size_t k = 0; k < piece->slice_count; k++)
-      if (!write_all(fd, piece->slices[k].data, piece->slices[k].size)) return false;
-    if (!write_padding(fd, piece->size)) return false;
-  }
-  return true;
-}
-
-/* Gives the file's path, or NULL: it stays in memory no longer, then. */
-static char *write_body(const cache *c, const cache_body *body) {
-  char id[TRN_UUID_SIZE];
-  trn_strbuf path = {0};
-  trn__uuid4(id);
-  trn__strbuf_printf(&path, "%s/%s%s", c->directory, id, CACHE_SUFFIX);
-  if (path.failed) {
-    trn__strbuf_finish(&path);
-    return NULL;
-  }
-  int fd = open(path.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  file_head head = {.count = body->count, .schema_size = body->schema_ipc.size, .rows = (uint64_t)body->rows};
-  memcpy(head.magic, MAGIC, sizeof MAGIC);
-  bool ok = fd >= 0 && write_all(fd, &head, sizeof head) && write_items(fd, body);
-  if (fd >= 0 && close(fd) != 0) ok = false;
-  if (ok) return path.data;
-  if (fd >= 0) unlink(path.data);
-  trn__strbuf_finish(&path);
-  return NULL;
-}
-
-/* The bytes of a file, shared by its pieces. */
-typedef struct block {
-  atomic_size_t refs;
-  char *data;
-} block;
-
-static void block_unref(void *owner) {
-  block *b = owner;
-  if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
-  free(b->data);
-  free(b);
-}
-
-typedef struct loaded_item {
-  cache_item item;
-  trn_slice slice;
-} loaded_item;
-
-static bool add_loaded(cache_body *body, block *b, const char *data, uint64_t size, uint64_t rows) {
-  loaded_item *loaded = calloc(1, sizeof *loaded);
-  if (!loaded) return false;
-  atomic_init(&loaded->item.refs, 1);
-  loaded->slice = (trn_slice){.data = data, .size = size};
-  atomic_fetch_add(&b->refs, 1);
-  loaded->item.piece = (trn_ipc_piece){.slices = &loaded->slice,
-                                       .slice_count = 1,
-                                       .size = size,
-                                       .rows = (int64_t)rows,
-                                       .release = block_unref,
-                                       .owner = b};
-  loaded->item.rows = (int64_t)rows;
-  loaded->item.bytes = size;
-  if (cache__body_add(body, &loaded->item)) return true;
-  cache__item_unref(&loaded->item);
-  return false;
-}
-
-/* Sizes are checked: the directory is ours, but a file may have been cut. */
-static bool parse_block(cache_body *body, block *b, size_t size) {
-  file_head head;
-  if (size < sizeof head) return false;
-  memcpy(&head, b->data, sizeof head);
-  if (memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || head.count > (size - sizeof head) / 16) return false;
-  const char *sizes = b->data + sizeof head;
-  size_t at = sizeof head + (size_t)head.count * 16;
-  if (head.schema_size > size - at) return false;
-  trn__strbuf_add(&body->schema_ipc, b->data + at, head.schema_size);
-  at += padded(head.schema_size);
-  body->is_ipc = true;
-  for (uint64_t i = 0; i < head.count; i++) {
-    uint64_t pair[2];
-    memcpy(pair, sizes + i * 16, 16);
-    if (at > size || pair[0] > size - at || !add_loaded(body, b, b->data + at, pair[0], pair[1])) return false;
-    at += padded(pair[0]);
-  }
-  return !body->schema_ipc.failed && body->rows == (int64_t)head.rows;
-}
-
-static bool read_whole(int fd, char *data, size_t size) {
-  while (size) {
-    ssize_t done = read(fd, data, size);
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return false;
-    data += done;
-    size -= (size_t)done;
-  }
-  return true;
-}
-
-static cache_body *read_body(const char *path) {
-  struct stat info;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return NULL;
-  cache_body *body = cache__body_create();
-  block *b = calloc(1, sizeof *b);
-  bool ok = body && b && fstat(fd, &info) == 0 && info.st_size > 0;
-  if (b) atomic_init(&b->refs, 1);
-  if (ok) b->data = malloc((size_t)info.st_size);
-  ok = ok && b->data && read_whole(fd, b->data, (size_t)info.st_size) && parse_block(body, b, (size_t)info.st_size);
-  close(fd);
-  if (b) block_unref(b);
-  if (ok) return body;
-  cache__body_unref(body);
-  return NULL;
-}
 
 /* ---- entries ---- */
 
@@ -334,7 +126,7 @@ static void trim_disk(cache *c) {
 static void run_spill(void *argument) {
   spill *s = argument;
   cache *c = s->cache;
-  char *file = write_body(c, s->body);
+  char *file = cache__write_body(c, s->entry, s->body);
   cache_entry *gone = NULL;
   cache_body *body = NULL;
   pthread_mutex_lock(&c->mu);
@@ -434,7 +226,7 @@ cache_body *cache__take(cache *c, cache_entry *entry, bool *from_disk) {
   pthread_mutex_unlock(&c->mu);
   *from_disk = file != NULL;
   if (body || !file) return body;
-  body = read_body(file);
+  body = cache__read_body(file, entry->key);
   free(file);
   cache_entry *gone = NULL;
   pthread_mutex_lock(&c->mu);
@@ -499,6 +291,43 @@ static size_t forget(cache *c, const char *table, const char *path) {
 
 size_t cache__invalidate(cache *c, const char *table, const char *path) {
   return table || path ? forget(c, table, path) : 0;
+}
+
+/* ---- from one process to the next ---- */
+
+/* Takes the entry. The newest of a key stays; there are no others yet but those of files. */
+static bool add_file(cache *c, cache_entry *entry) {
+  bool has_room = trn__map_count(c->entries) < TRN_CACHE_FILES_MAX;
+  bool is_new = !trn__map_get(c->entries, (const char *)entry->key, sizeof entry->key);
+  if (has_room && is_new && trn__map_set(c->entries, (const char *)entry->key, sizeof entry->key, entry, NULL)) {
+    entry->state = CACHE_COMPLETE;
+    entry->used = ++c->clock;
+    c->counts.entries++;
+    c->counts.disk_bytes += entry->bytes;
+  } else {
+    cache__entry_unref(entry); /* and its file */
+  }
+  return true;
+}
+
+void cache__open(cache *c) {
+  cache__each_file(c->directory, add_file, c);
+  trim_disk(c);
+}
+
+void cache__close(cache *c) {
+  const char *key;
+  void *value;
+  for (size_t i = 0; c->directory && trn__map_next(c->entries, &i, &key, &value);) {
+    cache_entry *entry = value;
+    if (entry->state != CACHE_COMPLETE) continue;
+    bool fits = c->counts.disk_bytes + entry->bytes <= c->disk_max;
+    if (!entry->file && entry->body && entry->body->is_ipc && fits)
+      if ((entry->file = cache__write_body(c, entry, entry->body))) c->counts.disk_bytes += entry->bytes;
+    free(entry->file); /* the name; the file stays */
+    entry->file = NULL;
+  }
+  cache__clear(c);
 }
 
 void cache__clear(cache *c) {

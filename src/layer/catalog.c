@@ -323,6 +323,21 @@ static trn_status open_table(void *self, trn_session *session, trn_table *table,
   return status ? status : trn_catalog_open_table(w->inner, session, table, out, schema, error);
 }
 
+/* ---- transactions: what is done in them is asked for as anything is ---- */
+
+static trn_status begin_transaction(void *self, trn_session *session, void **state, trn_error **error) {
+  return trn_catalog_begin_transaction(((wrapped *)self)->inner, session, state, error);
+}
+static trn_status savepoint(void *self, void *state, trn_savepoint_action action, const char *name, trn_error **error) {
+  return trn_catalog_savepoint(((wrapped *)self)->inner, state, action, name, error);
+}
+static trn_status end_transaction(void *self, void *state, bool is_commit, trn_error **error) {
+  return trn_catalog_end_transaction(((wrapped *)self)->inner, state, is_commit, error);
+}
+static void release_transaction(void *self, void *state) {
+  trn_catalog_release_transaction(((wrapped *)self)->inner, state);
+}
+
 static void wrapped_destroy(void *self) {
   wrapped_unref(self);
 }
@@ -345,7 +360,11 @@ static const trn_catalog_ops ops = {.struct_size = sizeof(trn_catalog_ops),
                                     .drop_partitions = drop_partitions,
                                     .list_functions = list_functions,
                                     .open_table = open_table,
-                                    .destroy = wrapped_destroy};
+                                    .destroy = wrapped_destroy,
+                                    .begin_transaction = begin_transaction,
+                                    .savepoint = savepoint,
+                                    .end_transaction = end_transaction,
+                                    .release_transaction = release_transaction};
 
 trn_status trn_catalog_wrap(trn_catalog *inner, const trn_catalog_hooks *hooks, void *user, trn_catalog **out) {
   *out = NULL;
@@ -355,7 +374,9 @@ trn_status trn_catalog_wrap(trn_catalog *inner, const trn_catalog_hooks *hooks, 
   atomic_init(&w->refs, 1);
   w->inner = trn_catalog_ref(inner);
   w->user = user;
-  trn_status status = trn_catalog_create(&ops, w, trn_catalog_name(inner), out);
+  trn_catalog_ops own = ops;
+  if (!trn_catalog_has_transactions(inner)) own.begin_transaction = NULL;
+  trn_status status = trn_catalog_create(&own, w, trn_catalog_name(inner), out);
   if (status) {
     trn_catalog_unref(inner);
     free(w);

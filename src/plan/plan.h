@@ -251,6 +251,7 @@ trn_status trn__decorrelate(trn_arena *arena, const trn_rel *root, uint32_t *nex
 
 /* ---- text ---- */
 void trn__type_print(trn_strbuf *out, const trn_type *type);
+void trn__decimal_print(trn_strbuf *out, const trn_literal *literal, int scale); /* digits, with a point */
 void trn__expr_print(trn_strbuf *out, const trn_expr *expr);
 void trn__rel_print(trn_strbuf *out, const trn_rel *rel);
 

@@ -111,7 +111,7 @@ static void bytes_print(trn_strbuf *out, const trn_type *type, const char *data,
   trn__strbuf_puts(out, shown < size ? "...'" : "'");
 }
 
-static void decimal_print(trn_strbuf *out, const trn_literal *literal, int scale) {
+void trn__decimal_print(trn_strbuf *out, const trn_literal *literal, int scale) {
   uint64_t low = literal->value.decimal.low, high = (uint64_t)literal->value.decimal.high;
   bool is_negative = literal->value.decimal.high < 0;
   if (is_negative) {
@@ -146,7 +146,7 @@ static void literal_print(printer *p, const trn_expr *expr) {
   case TRN_TYPE_BOOL: trn__strbuf_puts(p->out, literal->value.boolean ? "true" : "false"); return;
   case TRN_TYPE_FLOAT32:
   case TRN_TYPE_FLOAT64: trn__strbuf_printf(p->out, "%.17g", literal->value.number); break;
-  case TRN_TYPE_DECIMAL: decimal_print(p->out, literal, expr->type->scale); break;
+  case TRN_TYPE_DECIMAL: trn__decimal_print(p->out, literal, expr->type->scale); break;
   case TRN_TYPE_STRING: bytes_print(p->out, expr->type, literal->value.bytes.data, literal->value.bytes.size); return;
   case TRN_TYPE_BINARY: bytes_print(p->out, expr->type, literal->value.bytes.data, literal->value.bytes.size); return;
   case TRN_TYPE_INTERVAL_CALENDAR:

@@ -5,7 +5,7 @@
 #include "plan/sql_print_rel.h"
 #include <inttypes.h>
 
-static const sql_dialect *const dialects[] = {&trn__sql_sqlite};
+enum { DECIMAL_DIGITS_MAX = 38 };
 
 /* ---- shared by the kinds of relations ---- */
 
@@ -164,7 +164,7 @@ static trn_status scan_print(sql_printer *p, const trn_rel *rel) {
     trn_status status = p->dialect->check_type(p, rel->columns[i].type);
     if (status) return status;
     if (i) trn__sql_puts(p, ", ");
-    trn__sql_name(p, column);
+    if ((status = p->dialect->column(p, column, rel->columns[i].type))) return status;
     trn__sql_printf(p, " AS c%u", rel->columns[i].id);
   }
   trn__sql_puts(p, rel->column_count ? " FROM " : "0 AS z FROM ");
@@ -176,15 +176,21 @@ static trn_status scan_print(sql_printer *p, const trn_rel *rel) {
   return TRN_OK;
 }
 
-static void no_rows(sql_printer *p, const trn_rel *rel) {
+static trn_status no_rows(sql_printer *p, const trn_rel *rel) {
+  trn_status status = TRN_OK;
   trn__sql_puts(p, "SELECT ");
-  for (uint32_t i = 0; i < rel->column_count; i++) trn__sql_printf(p, "%sNULL AS c%u", i ? ", " : "", rel->columns[i].id);
+  for (uint32_t i = 0; !status && i < rel->column_count; i++) {
+    if (i) trn__sql_puts(p, ", ");
+    status = p->dialect->null(p, rel->columns[i].type);
+    trn__sql_printf(p, " AS c%u", rel->columns[i].id);
+  }
   trn__sql_puts(p, rel->column_count ? " WHERE FALSE" : "0 AS z WHERE FALSE");
+  return status;
 }
 
 static trn_status values_print(sql_printer *p, const trn_rel *rel) {
   uint32_t width = rel->column_count, rows = rel->u.values.row_count;
-  if (!rows) no_rows(p, rel);
+  if (!rows) return no_rows(p, rel);
   if (rows == 1) {
     trn__sql_puts(p, "SELECT ");
     return trn__sql_named(p, rel->exprs, rel->columns, width);
@@ -204,11 +210,16 @@ static trn_status range_print(sql_printer *p, const trn_rel *rel) {
   int64_t start = rel->u.range.start, end = rel->u.range.end, step = rel->u.range.step;
   if (!step || !rel->column_count) return trn_error_set(p->error, TRN_INTERNAL, NULL, "a range without a step");
   if (step > 0 ? start >= end : start <= end) {
-    no_rows(p, rel);
-    return TRN_OK;
+    return no_rows(p, rel);
   }
   int64_t last = step > 0 ? end - 1 : end + 1, beyond; /* no overflow: there are numbers before the end */
   if (__builtin_add_overflow(last, step, &beyond)) return trn__sql_refuse(p, "a range that ends at the end of 64 bits");
+  if (p->dialect->series) {
+    trn__sql_printf(p, "SELECT v AS c%u FROM ", rel->columns[0].id);
+    trn_status status = p->dialect->series(p, start, last, step);
+    trn__sql_puts(p, " AS g(v)");
+    return status;
+  }
   trn__sql_printf(p, "SELECT v AS c%u FROM (WITH RECURSIVE g(v) AS (SELECT (%" PRId64 ") UNION ALL SELECT v + (%" PRId64
                      ") FROM g WHERE v + (%" PRId64 ") %s %" PRId64 ") SELECT v FROM g)",
                   rel->columns[0].id, start, step, step, step > 0 ? "<" : ">", end);
@@ -473,37 +484,59 @@ static trn_status print_root(sql_printer *p, const trn_rel *root) {
   return status;
 }
 
-trn_status trn_plan_to_sql(const trn_plan *plan, const char *dialect, char **out, trn_error **error) {
-  sql_printer p = {.error = error};
+static trn_status print_plan(sql_printer *p, const trn_plan *plan, char **out) {
   trn_strbuf text = {0}, whole = {0};
-  *out = NULL;
-  for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++)
-    if (dialect && strcmp(dialects[i]->name, dialect) == 0) p.dialect = dialects[i];
-  if (!p.dialect) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "unknown SQL dialect \"%s\"; known: sqlite",
-                                        dialect ? dialect : "");
-  p.out = &text;
-  if (plan->kind != TRN_PLAN_LOGICAL) return trn__sql_refuse(&p, "a physical plan");
+  p->out = &text;
+  if (plan->kind != TRN_PLAN_LOGICAL) return trn__sql_refuse(p, "a physical plan");
   trn_arena *arena = trn__arena_create(0);
   uint32_t next = plan->next_column;
   const trn_rel *root = plan->root;
-  trn_status status = arena ? trn__decorrelate(arena, plan->root, &next, &root, error) : trn__no_memory(error);
-  if (!status) status = trn__sql_lower_filters(arena, root, &root, error);
-  if (!status) status = print_root(&p, root);
+  trn_status status = arena ? trn__decorrelate(arena, plan->root, &next, &root, p->error) : trn__no_memory(p->error);
+  if (!status) status = trn__sql_lower_filters(arena, root, &root, p->error);
+  if (!status) status = print_root(p, root);
   if (!status) {
-    if (p.ctes.size) trn__strbuf_puts(&whole, "WITH ");
-    if (p.ctes.size) trn__strbuf_add(&whole, p.ctes.data, p.ctes.size);
-    if (p.ctes.size) trn__strbuf_puts(&whole, " ");
+    if (p->ctes.size) trn__strbuf_puts(&whole, "WITH ");
+    if (p->ctes.size) trn__strbuf_add(&whole, p->ctes.data, p->ctes.size);
+    if (p->ctes.size) trn__strbuf_puts(&whole, " ");
     if (text.size) trn__strbuf_add(&whole, text.data, text.size);
-    if (text.failed || p.ctes.failed || whole.failed) status = trn__no_memory(error);
+    if (text.failed || p->ctes.failed || whole.failed) status = trn__no_memory(p->error);
   }
   if (!status)
     *out = whole.data;
   else
     trn__strbuf_finish(&whole);
   trn__strbuf_finish(&text);
-  trn__strbuf_finish(&p.ctes);
-  trn__ptrmap_finish(&p.uses);
-  trn__ptrmap_finish(&p.numbers);
+  trn__strbuf_finish(&p->ctes);
+  trn__ptrmap_finish(&p->uses);
+  trn__ptrmap_finish(&p->numbers);
   trn__arena_unref(arena);
   return status;
+}
+
+trn_status trn_plan_print_sql(const trn_plan *plan, const trn_sql_dialect *given, char **out, trn_error **error) {
+  trn_sql_dialect traits = {0};
+  memcpy(&traits, given, given->struct_size < sizeof traits ? given->struct_size : sizeof traits);
+  if (!traits.title) traits.title = "the database";
+  if (!traits.name_quote) traits.name_quote = '"';
+  if (!traits.decimal_digits || traits.decimal_digits > DECIMAL_DIGITS_MAX)
+    traits.decimal_digits = DECIMAL_DIGITS_MAX;
+  sql_dialect dialect = trn__sql_standard;
+  dialect.title = traits.title;
+  dialect.correlates = !traits.lacks_correlation;
+  dialect.lacks_filter = traits.lacks_filter;
+  if (!traits.series) dialect.series = NULL;
+  sql_printer p = {.error = error, .dialect = &dialect, .traits = &traits};
+  *out = NULL;
+  return print_plan(&p, plan, out);
+}
+
+trn_status trn_plan_to_sql(const trn_plan *plan, const char *dialect, char **out, trn_error **error) {
+  sql_printer p = {.error = error, .dialect = &trn__sql_sqlite};
+  *out = NULL;
+  const trn_sql_dialect *traits = dialect ? trn_sql_dialect_find(dialect) : NULL;
+  if (traits) return trn_plan_print_sql(plan, traits, out, error);
+  if (!dialect || strcmp(dialect, trn__sql_sqlite.name) != 0)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "unknown SQL dialect \"%s\"; known: sqlite, postgresql, duckdb",
+                         dialect ? dialect : "");
+  return print_plan(&p, plan, out);
 }

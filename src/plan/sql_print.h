@@ -3,6 +3,7 @@
 #ifndef TRN_PLAN_SQL_PRINT_H
 #define TRN_PLAN_SQL_PRINT_H
 #include "plan/graph.h"
+#include <trunnion/sql.h>
 
 typedef struct sql_printer sql_printer;
 
@@ -19,12 +20,21 @@ typedef struct sql_dialect {
   /* The value of one that is split, from the columns s<id> and n<id> that its parts became. */
   trn_status (*joined)(sql_printer *p, const trn_expr *e, uint32_t id);
   trn_status (*window_function)(sql_printer *p, const trn_expr *call);
+  trn_status (*null)(sql_printer *p, const trn_type *type);
+  trn_status (*column)(sql_printer *p, const char *name, const trn_type *type); /* of a table */
+  /* Numbers from start to last; NULL: by recursion. */
+  trn_status (*series)(sql_printer *p, int64_t start, int64_t last, int64_t step);
+  /* Around an aggregate or a window's function that the database types otherwise; NULL: nothing is. */
+  void (*typed_open)(sql_printer *p, const trn_type *type);
+  trn_status (*typed_close)(sql_printer *p, const trn_type *type);
   const char *no_limit; /* before OFFSET when all rows are wanted */
   bool correlates;      /* is good at EXISTS whose condition is no equality */
+  bool lacks_filter;    /* the dialect's aggregates see to FILTER themselves */
 } sql_dialect;
 
 struct sql_printer {
   const sql_dialect *dialect;
+  const trn_sql_dialect *traits; /* of trn__sql_standard */
   trn_strbuf *out;
   trn_error **error;
   unsigned depth;
@@ -36,6 +46,8 @@ struct sql_printer {
 };
 
 extern const sql_dialect trn__sql_sqlite;
+/* What a table of traits says: p->traits. */
+extern const sql_dialect trn__sql_standard;
 
 /* UNIMPLEMENTED "<what> cannot be written in <dialect>'s SQL". */
 trn_status trn__sql_refuse(sql_printer *p, const char *format, ...) TRN_PRINTF(2, 3);
@@ -54,5 +66,15 @@ trn_status trn__sql_aggregate(sql_printer *p, const trn_expr *e, unsigned part);
 void trn__sql_puts(sql_printer *p, const char *text);
 void trn__sql_printf(sql_printer *p, const char *format, ...) TRN_PRINTF(2, 3);
 void trn__sql_name(sql_printer *p, const char *name); /* quoted */
+/* sql_print_literal.c */
+trn_status trn__sql_date(sql_printer *p, int64_t days); /* YYYY-MM-DD; refuses others than the years 0 to 9999 */
+void trn__sql_text(sql_printer *p, const char *data, size_t size); /* in single quotes; no zero bytes */
+void trn__sql_hex(sql_printer *p, const char *data, size_t size);
+const trn_literal *trn__sql_text_argument(const trn_expr *e, uint32_t index); /* a constant text; NULL: it is none */
+bool trn__sql_whole_argument(const trn_expr *e, uint32_t index, int64_t *out);
+/* "trn.add" or "trn.add_try"; else false. */
+bool trn__sql_is_family(const char *name, const char *stem, bool *is_try);
+trn_status trn__sql_refuse_type(sql_printer *p, const trn_type *type);
+trn_status trn__sql_refuse_cast(sql_printer *p, const trn_type *from, const trn_type *to);
 
 #endif

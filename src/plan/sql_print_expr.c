@@ -25,12 +25,13 @@ void trn__sql_printf(sql_printer *p, const char *format, ...) {
 }
 
 void trn__sql_name(sql_printer *p, const char *name) {
-  trn__strbuf_putc(p->out, '"');
+  char quote = p->traits ? p->traits->name_quote : '"';
+  trn__strbuf_putc(p->out, quote);
   for (; *name; name++) {
-    if (*name == '"') trn__strbuf_putc(p->out, '"');
+    if (*name == quote) trn__strbuf_putc(p->out, quote);
     trn__strbuf_putc(p->out, *name);
   }
-  trn__strbuf_putc(p->out, '"');
+  trn__strbuf_putc(p->out, quote);
 }
 
 trn_status trn__sql_exprs(sql_printer *p, const trn_expr *const *items, uint32_t count) {
@@ -200,8 +201,15 @@ uint32_t trn__sql_operands(const trn_expr *aggregate) {
 trn_status trn__sql_aggregate(sql_printer *p, const trn_expr *e, unsigned part) {
   if (e->u.aggregate.order_count) return trn__sql_refuse(p, "the sort order of an argument of %s", e->u.aggregate.name);
   trn_status status = p->dialect->aggregate(p, e, part);
-  if (status || !e->u.aggregate.has_filter) return status;
+  if (status || !e->u.aggregate.has_filter || p->dialect->lacks_filter) return status;
   return trn__sql_form(p, " FILTER (WHERE $1)", &e->args[e->arg_count - 1], 1);
+}
+
+static trn_status typed(sql_printer *p, const trn_expr *e) {
+  if (!p->dialect->typed_open) return trn__sql_aggregate(p, e, 0);
+  p->dialect->typed_open(p, e->type);
+  trn_status status = trn__sql_aggregate(p, e, 0);
+  return status ? status : p->dialect->typed_close(p, e->type);
 }
 
 static trn_status bound(sql_printer *p, unsigned kind, const trn_expr *value) {
@@ -235,6 +243,7 @@ static trn_status window(sql_printer *p, const trn_expr *e) {
   if (e->u.window.unit > TRN_FRAME_GROUPS || !can_range(e))
     return trn__sql_refuse(p, "this RANGE of a window's frame");
   trn_status status;
+  if (p->dialect->typed_open) p->dialect->typed_open(p, e->type);
   if (function->kind != TRN_EXPR_AGGREGATE)
     status = p->dialect->window_function(p, function);
   else if (p->dialect->is_split(function) || function->u.aggregate.distinct)
@@ -254,7 +263,7 @@ static trn_status window(sql_printer *p, const trn_expr *e) {
   trn__sql_puts(p, " AND ");
   if (!status) status = bound(p, e->u.window.end_kind, e->u.window.end);
   trn__sql_puts(p, ")");
-  return status;
+  return !status && p->dialect->typed_close ? p->dialect->typed_close(p, e->type) : status;
 }
 
 /* ---- the rest ---- */
@@ -285,14 +294,14 @@ static trn_status body(sql_printer *p, const trn_expr *e) {
   case TRN_EXPR_LITERAL: {
     trn_status status = p->dialect->check_type(p, e->type);
     if (!status && e->u.literal.is_null)
-      trn__sql_puts(p, "NULL");
+      status = p->dialect->null(p, e->type);
     else if (!status)
       status = p->dialect->literal(p, e);
     return status;
   }
   case TRN_EXPR_COLUMN: trn__sql_printf(p, "c%u", e->u.column); return TRN_OK;
   case TRN_EXPR_CALL: return call(p, e);
-  case TRN_EXPR_AGGREGATE: return trn__sql_aggregate(p, e, 0);
+  case TRN_EXPR_AGGREGATE: return typed(p, e);
   case TRN_EXPR_WINDOW: return window(p, e);
   case TRN_EXPR_CAST: return p->dialect->cast(p, e->args[0], e->type, e->u.cast.is_try);
   case TRN_EXPR_CASE: return case_when(p, e);

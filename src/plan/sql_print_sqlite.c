@@ -22,12 +22,19 @@ static bool is_decimal(const trn_type *type) {
 }
 
 static trn_status check_type(sql_printer *p, const trn_type *type) {
-  if (type->id <= TRN_TYPE_INTERVAL_DAY_TIME) return TRN_OK;
-  trn_strbuf text = {0};
-  trn__type_print(&text, type);
-  trn_status status = trn__sql_refuse(p, "the type %s", text.data ? text.data : "");
-  trn__strbuf_finish(&text);
-  return status;
+  return type->id <= TRN_TYPE_INTERVAL_DAY_TIME ? TRN_OK : trn__sql_refuse_type(p, type);
+}
+
+static trn_status null(sql_printer *p, const trn_type *type) {
+  (void)type;
+  trn__sql_puts(p, "NULL");
+  return TRN_OK;
+}
+
+static trn_status column(sql_printer *p, const char *name, const trn_type *type) {
+  (void)type;
+  trn__sql_name(p, name);
+  return TRN_OK;
 }
 
 /* ---- literals ---- */
@@ -41,37 +48,21 @@ static trn_status decimal_literal(sql_printer *p, const trn_expr *e, int digits)
   return TRN_OK;
 }
 
-static trn_status date_literal(sql_printer *p, int64_t days) {
-  enum { FIRST = -719528, LAST = 2932896 }; /* 0000-01-01, 9999-12-31 */
-  if (days < FIRST || days > LAST) return trn__sql_refuse(p, "a date outside of the years 0 to 9999");
-  int64_t z = days + 719468, era = (z >= 0 ? z : z - 146096) / 146097, of_era = z - era * 146097;
-  int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-  int64_t of_year = of_era - (365 * year + year / 4 - year / 100), month = (5 * of_year + 2) / 153;
-  int day = (int)(of_year - (153 * month + 2) / 5) + 1;
-  month = month < 10 ? month + 3 : month - 9;
-  trn__sql_printf(p, "'%04d-%02d-%02d'", (int)(year + era * 400 + (month <= 2)), (int)month, day);
-  return TRN_OK;
-}
-
-static void hex(sql_printer *p, const char *data, size_t size) {
-  trn__sql_puts(p, "x'");
-  for (size_t i = 0; i < size; i++) trn__sql_printf(p, "%02x", (unsigned char)data[i]);
-  trn__sql_puts(p, "'");
-}
-
 static void text_literal(sql_printer *p, const char *data, size_t size) {
-  if (memchr(data, 0, size)) { /* ends a SQL text */
-    trn__sql_puts(p, "CAST(");
-    hex(p, data, size);
-    trn__sql_puts(p, " AS TEXT)");
+  if (!memchr(data, 0, size)) {
+    trn__sql_text(p, data, size);
     return;
   }
-  trn__strbuf_putc(p->out, '\'');
-  for (size_t i = 0; i < size; i++) {
-    if (data[i] == '\'') trn__strbuf_putc(p->out, '\'');
-    trn__strbuf_putc(p->out, data[i]);
-  }
-  trn__strbuf_putc(p->out, '\'');
+  trn__sql_puts(p, "CAST("); /* a zero byte ends a SQL text */
+  trn__sql_hex(p, data, size);
+  trn__sql_puts(p, " AS TEXT)");
+}
+
+static trn_status date_literal(sql_printer *p, int64_t days) {
+  trn__sql_puts(p, "'");
+  trn_status status = trn__sql_date(p, days);
+  trn__sql_puts(p, "'");
+  return status;
 }
 
 static trn_status double_literal(sql_printer *p, double value) {
@@ -94,7 +85,7 @@ static trn_status literal(sql_printer *p, const trn_expr *e) {
   case TRN_TYPE_FLOAT64: return double_literal(p, v->value.number);
   case TRN_TYPE_DECIMAL: return decimal_literal(p, e, 0);
   case TRN_TYPE_STRING: text_literal(p, v->value.bytes.data, v->value.bytes.size); return TRN_OK;
-  case TRN_TYPE_BINARY: hex(p, v->value.bytes.data, v->value.bytes.size); return TRN_OK;
+  case TRN_TYPE_BINARY: trn__sql_hex(p, v->value.bytes.data, v->value.bytes.size); return TRN_OK;
   case TRN_TYPE_DATE: return date_literal(p, v->value.integer);
   default: trn__sql_printf(p, v->value.integer < 0 ? "(%" PRId64 ")" : "%" PRId64, v->value.integer); return TRN_OK;
   }
@@ -237,17 +228,6 @@ static trn_status negate(sql_printer *p, const trn_expr *e, const char *form, bo
 
 /* ---- casts ---- */
 
-static trn_status cast_refuse(sql_printer *p, const trn_type *from, const trn_type *to) {
-  trn_strbuf text = {0};
-  trn__strbuf_puts(&text, "a cast from ");
-  trn__type_print(&text, from);
-  trn__strbuf_puts(&text, " to ");
-  trn__type_print(&text, to);
-  trn_status status = trn__sql_refuse(p, "%s", text.data ? text.data : "a cast");
-  trn__strbuf_finish(&text);
-  return status;
-}
-
 static int whole_digits(const trn_type *type) {
   static const int digits[] = {[TRN_TYPE_INT8] = 3, [TRN_TYPE_INT16] = 5, [TRN_TYPE_INT32] = 10, [TRN_TYPE_INT64] = 19};
   return is_decimal(type) ? type->precision - type->scale : digits[type->id];
@@ -274,7 +254,7 @@ static trn_status cast_decimal(sql_printer *p, const trn_expr *arg, const trn_ty
 static trn_status cast_whole(sql_printer *p, const trn_expr *arg, const trn_type *to, bool is_try) {
   const trn_type *from = arg->type;
   if (from->id == TRN_TYPE_BOOL || (from->id <= to->id && trn__type_is_integer(from))) return trn__sql_expr(p, arg);
-  if (!trn__type_is_integer(from)) return cast_refuse(p, from, to);
+  if (!trn__type_is_integer(from)) return trn__sql_refuse_cast(p, from, to);
   open_checked(p, to, is_try);
   trn_status status = trn__sql_expr(p, arg);
   close_checked(p, "");
@@ -285,7 +265,7 @@ static trn_status cast_double(sql_printer *p, const trn_expr *arg, const trn_typ
   const trn_type *from = arg->type;
   if (from->id == TRN_TYPE_FLOAT32) return trn__sql_expr(p, arg);
   if (trn__type_is_integer(from)) return trn__sql_form(p, "CAST($1 AS REAL)", &arg, 1);
-  if (!is_decimal(from) || from->precision > DOUBLE_DIGITS) return cast_refuse(p, from, to);
+  if (!is_decimal(from) || from->precision > DOUBLE_DIGITS) return trn__sql_refuse_cast(p, from, to);
   trn_status status = trn__sql_form(p, "(CAST($1 AS REAL)", &arg, 1); /* both exact, so that the quotient is the nearest */
   trn__sql_printf(p, " / %" PRId64 ".0)", power(from->scale));
   return status;
@@ -298,7 +278,7 @@ static trn_status cast_text(sql_printer *p, const trn_expr *arg, const trn_type 
     trn_status status = trn__sql_form(p, "(CASE $1 WHEN 1 THEN 'true' WHEN 0 THEN 'false' END)", &arg, 1);
     return status;
   }
-  return cast_refuse(p, arg->type, to);
+  return trn__sql_refuse_cast(p, arg->type, to);
 }
 
 static trn_status cast(sql_printer *p, const trn_expr *arg, const trn_type *to, bool is_try) {
@@ -312,20 +292,14 @@ static trn_status cast(sql_printer *p, const trn_expr *arg, const trn_type *to, 
   if (trn__type_is_integer(to)) return cast_whole(p, arg, to, is_try);
   if (to->id == TRN_TYPE_FLOAT64) return cast_double(p, arg, to);
   if (to->id == TRN_TYPE_STRING && is_plain) return cast_text(p, arg, to);
-  return cast_refuse(p, from, to);
+  return trn__sql_refuse_cast(p, from, to);
 }
 
 /* ---- functions ---- */
 
-static const trn_literal *text_argument(const trn_expr *e, uint32_t index) {
-  const trn_expr *arg = index < e->arg_count ? e->args[index] : NULL;
-  bool is_text = arg && arg->kind == TRN_EXPR_LITERAL && arg->type->id == TRN_TYPE_STRING && !arg->u.literal.is_null;
-  return is_text ? &arg->u.literal : NULL;
-}
-
 /* LIKE does not see the case of letters; GLOB does. The pattern is known, so that it can be written anew. */
 static trn_status like(sql_printer *p, const trn_expr *e) {
-  const trn_literal *pattern = text_argument(e, 1);
+  const trn_literal *pattern = trn__sql_text_argument(e, 1);
   if (!pattern || e->arg_count != 2) return trn__sql_refuse(p, "LIKE with a pattern that is no constant");
   const char *data = pattern->value.bytes.data;
   size_t size = pattern->value.bytes.size;
@@ -345,17 +319,10 @@ static trn_status like(sql_printer *p, const trn_expr *e) {
   return status;
 }
 
-static bool whole_argument(const trn_expr *e, uint32_t index, int64_t *out) {
-  const trn_expr *arg = index < e->arg_count ? e->args[index] : NULL;
-  bool is_whole = arg && arg->kind == TRN_EXPR_LITERAL && trn__type_is_integer(arg->type) && !arg->u.literal.is_null;
-  if (is_whole) *out = arg->u.literal.value.integer;
-  return is_whole;
-}
-
 static trn_status substring(sql_printer *p, const trn_expr *e) {
   int64_t start, length;
-  if (e->arg_count != 3 || e->args[0]->type->id != TRN_TYPE_STRING || !whole_argument(e, 1, &start) ||
-      !whole_argument(e, 2, &length) || start < 0)
+  if (e->arg_count != 3 || e->args[0]->type->id != TRN_TYPE_STRING || !trn__sql_whole_argument(e, 1, &start) ||
+      !trn__sql_whole_argument(e, 2, &length) || start < 0)
     return trn__sql_refuse(p, "function trn.substring with such arguments");
   trn_status status = trn__sql_form(p, "substr($1, ", e->args, 1);
   trn__sql_printf(p, "%" PRId64 ", %" PRId64 ")", start ? start : 1, length > 0 ? length : 0);
@@ -370,7 +337,7 @@ static trn_status extract_date(sql_printer *p, const trn_expr *e) {
                                           {"DAYOFWEEK", "(CAST(strftime('%w', $1) AS INTEGER) + 1)"},
                                           {"WEEKDAY", "((CAST(strftime('%w', $1) AS INTEGER) + 6) % 7)"},
                                           {"DOY", "CAST(strftime('%j', $1) AS INTEGER)"}};
-  const trn_literal *field = text_argument(e, 1);
+  const trn_literal *field = trn__sql_text_argument(e, 1);
   for (size_t i = 0; field && i < sizeof fields / sizeof fields[0]; i++)
     if (strlen(fields[i][0]) == field->value.bytes.size &&
         strncasecmp(fields[i][0], field->value.bytes.data, field->value.bytes.size) == 0)
@@ -430,30 +397,22 @@ static trn_status named(sql_printer *p, const trn_expr *e) {
   return trn__sql_refuse(p, "function %s", e->u.call.name);
 }
 
-/* "trn.add" or "trn.add_try"; else false. */
-static bool is_family(const char *name, const char *stem, bool *is_try) {
-  size_t size = strlen(stem);
-  if (strncmp(name, stem, size) != 0) return false;
-  *is_try = strcmp(name + size, "_try") == 0;
-  return name[size] == 0 || *is_try;
-}
-
 static trn_status kernel(sql_printer *p, const trn_expr *e) {
   const char *name = e->u.call.name;
   bool is_try = false;
   if (e->arg_count >= 2) {
-    if (is_family(name, "trn.add", &is_try)) return arithmetic(p, e, '+', is_try);
-    if (is_family(name, "trn.subtract", &is_try)) return arithmetic(p, e, '-', is_try);
-    if (is_family(name, "trn.multiply", &is_try)) return arithmetic(p, e, '*', is_try);
-    if (is_family(name, "trn.divide", &is_try)) return divide(p, e, is_try);
-    if (is_family(name, "trn.int_divide", &is_try)) return divide_whole(p, e, '/', is_try);
-    if (is_family(name, "trn.remainder", &is_try)) return divide_whole(p, e, '%', is_try);
-    if (is_family(name, "trn.cast", &is_try)) return cast(p, e->args[0], e->type, is_try);
+    if (trn__sql_is_family(name, "trn.add", &is_try)) return arithmetic(p, e, '+', is_try);
+    if (trn__sql_is_family(name, "trn.subtract", &is_try)) return arithmetic(p, e, '-', is_try);
+    if (trn__sql_is_family(name, "trn.multiply", &is_try)) return arithmetic(p, e, '*', is_try);
+    if (trn__sql_is_family(name, "trn.divide", &is_try)) return divide(p, e, is_try);
+    if (trn__sql_is_family(name, "trn.int_divide", &is_try)) return divide_whole(p, e, '/', is_try);
+    if (trn__sql_is_family(name, "trn.remainder", &is_try)) return divide_whole(p, e, '%', is_try);
+    if (trn__sql_is_family(name, "trn.cast", &is_try)) return cast(p, e->args[0], e->type, is_try);
     if (strcmp(name, "trn.extract_date") == 0) return extract_date(p, e);
   }
   if (e->arg_count >= 1) {
-    if (is_family(name, "trn.negate", &is_try)) return negate(p, e, "(- $1)", is_try);
-    if (is_family(name, "trn.abs", &is_try)) return negate(p, e, "abs($1)", is_try);
+    if (trn__sql_is_family(name, "trn.negate", &is_try)) return negate(p, e, "(- $1)", is_try);
+    if (trn__sql_is_family(name, "trn.abs", &is_try)) return negate(p, e, "abs($1)", is_try);
   }
   if (strcmp(name, "trn.substring") == 0) return substring(p, e);
   if (strcmp(name, "trn.concat") == 0) return concat(p, e);
@@ -531,4 +490,6 @@ const sql_dialect trn__sql_sqlite = {.name = "sqlite",
                                      .is_split = is_split,
                                      .joined = joined,
                                      .window_function = window_function,
+                                     .null = null,
+                                     .column = column,
                                      .no_limit = "LIMIT -1 "};

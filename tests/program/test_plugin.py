@@ -199,6 +199,85 @@ print(json.dumps({"columns": len(df.collect()[0]), "deep": error_of(lambda: deep
     assert "TRN_EXTENSION_DEPTH_MAX" in got["deep"]
 
 
+FUNCTIONS = r"""
+df = spark.createDataFrame([(1, 12), (1, 305), (2, 7), (2, None), (3, None)], "k int, n long")
+df.createOrReplaceTempView("numbers")
+"""
+
+
+def test_functions_of_each_kind(pyspark):
+    got = pyspark(FUNCTIONS + """
+print(json.dumps({
+    "scalar": rows(spark.sql("SELECT sample.digit_sum(n) FROM numbers ORDER BY k, n NULLS LAST")),
+    "by column": rows(df.filter("n is not null").orderBy("n").select(F.call_function("sample.digit_sum", F.col("n")))),
+    "in a condition": rows(spark.sql("SELECT n FROM numbers WHERE Sample.Digit_Sum(n) = 8")),
+    "of a constant": rows(spark.sql("SELECT sample.digit_sum(-99L)")),
+    "aggregate": rows(spark.sql("SELECT k, sample.product(n) FROM numbers GROUP BY k ORDER BY k")),
+    "filter": rows(spark.sql("SELECT sample.product(n) FILTER (WHERE n < 100), sample.product(DISTINCT k + 0L) FROM numbers")),
+    "no rows": rows(spark.sql("SELECT sample.product(n) FROM numbers WHERE k > 9")),
+    "many": rows(spark.range(1, 1001, 1, 4).selectExpr("id % 250 as g", "id % 7 as x").groupBy("g")
+                 .agg(F.call_function("sample.product", F.col("x")).alias("p")).agg(F.count("*"), F.sum("p"))),
+    "over": rows(spark.sql("SELECT id, sample.product(id) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM range(1, 5)")),
+    "window": rows(spark.sql("SELECT k, n, sample.gap(n) OVER (PARTITION BY k ORDER BY n NULLS LAST) FROM numbers ORDER BY k, n NULLS LAST")),
+    "table": rows(spark.sql("SELECT * FROM sample.squares(4L) WHERE n > 1")),
+    "table joined": rows(spark.sql("SELECT s.square FROM sample.squares(10L) s JOIN numbers ON s.n = numbers.n")),
+    "name": spark.sql("SELECT sample.digit_sum(n) FROM numbers").columns,
+}))""")
+    product = lambda xs: __import__("math").prod(xs)
+    groups = [product(i % 7 for i in range(1, 1001) if i % 250 == g) for g in range(250)]
+    assert got == {
+        "scalar": [[3], [8], [7], [None], [None]], "by column": [[7], [3], [8]], "in a condition": [[305]],
+        "of a constant": [[18]], "aggregate": [[1, 3660], [2, 7], [3, None]], "filter": [[84, 6]], "no rows": [[None]],
+        "many": [[250, sum(groups)]], "over": [[1, 1], [2, 2], [3, 6], [4, 12]],
+        "window": [[1, 12, None], [1, 305, 293], [2, 7, None], [2, None, None], [3, None, None]],
+        "table": [[2, 4], [3, 9]], "table joined": [[49]], "name": ["sample.digit_sum(n)"],
+    }
+
+
+def test_functions_have_a_name_of_the_sessions_own_and_change_none_of_sparks(pyspark):
+    got = pyspark(FUNCTIONS + """
+spark.sql("CREATE TEMPORARY FUNCTION digits AS 'sample.digit_sum'")
+spark.sql("CREATE TEMPORARY FUNCTION prod AS 'sample.product'")
+spark.sql("CREATE TEMPORARY FUNCTION squares AS 'sample.squares'")
+other = SparkSession.builder.remote(sys.argv[1]).create()
+print(json.dumps({
+    "here": rows(spark.sql("SELECT digits(n) FROM numbers WHERE n = 305")),
+    "aggregate": rows(spark.sql("SELECT prod(n) FROM numbers WHERE k = 1")),
+    "table": rows(spark.sql("SELECT square FROM squares(3L)")),
+    "there": error_of(lambda: other.sql("SELECT digits(1L)").collect()),
+    "unqualified": error_of(lambda: spark.sql("SELECT digit_sum(1L)").collect()),
+    "spark's own": rows(spark.sql("SELECT concat('a', 'b'), product(n) FROM numbers WHERE k = 1")),
+    "dropped": [spark.sql("DROP TEMPORARY FUNCTION digits"), error_of(lambda: spark.sql("SELECT digits(1L)").collect())][1],
+    "no such": error_of(lambda: spark.sql("CREATE TEMPORARY FUNCTION f AS 'sample.nope'")),
+    "types": error_of(lambda: spark.sql("SELECT sample.digit_sum('x')").collect()),
+    "overflow": error_of(lambda: spark.sql("SELECT sample.product(id) FROM range(1, 100)").collect()),
+    "no constant": error_of(lambda: spark.sql("SELECT * FROM sample.squares(rand())").collect()),
+    "a million": error_of(lambda: spark.sql("SELECT * FROM sample.squares(2000000L)").collect()),
+}))""")
+    assert got["here"] == [[8]] and got["aggregate"] == [[3660]] and got["table"] == [[0], [1], [4]]
+    assert got["spark's own"] == [["ab", 3660.0]]
+    for name in ("there", "unqualified", "dropped"):
+        assert "UNRESOLVED_ROUTINE" in got[name], (name, got[name])
+    assert "CANNOT_LOAD_FUNCTION_CLASS" in got["no such"] and "sample.nope" in got["no such"]
+    assert "sample.digit_sum takes one bigint" in got["types"] and "sample.product leaves 64 bits" in got["overflow"]
+    assert "no constant" in got["no constant"] and "a million rows" in got["a million"]
+
+
+def test_policies_know_functions_of_plugins(pyspark, plugin, tmp_path):
+    file = tmp_path / "trunnion.yaml"
+    rules = [{"deny": ["use"], "functions": ["sample.digit_sum", "sample.squares"]}]
+    file.write_text(json.dumps({"listen": "127.0.0.1:0", "plugins": [{"file": str(plugin)}],
+                                "layers": [{"authorize": {"default": "allow", "rules": rules}}]}))
+    with Server("--config", file) as server:
+        got = pyspark("""
+spark.sql("CREATE TEMPORARY FUNCTION digits AS 'sample.digit_sum'")
+print(json.dumps([rows(spark.sql("SELECT sample.product(id) FROM range(1, 4)"))] + [error_of(lambda: spark.sql(q).collect())
+    for q in ("SELECT sample.digit_sum(id) FROM range(3)", "SELECT digits(id) FROM range(3)", "SELECT * FROM sample.squares(2L)")]))""", server)
+    assert got[0] == [[6]]
+    for error, name in zip(got[1:], ("digit_sum", "digit_sum", "squares")):
+        assert error and f"sample.{name}" in error, error
+
+
 def test_a_layer_of_ones_own_rewrites_scans(pyspark, plugin, tmp_path):
     file = tmp_path / "trunnion.yaml"
     file.write_text(json.dumps({"listen": "127.0.0.1:0", "plugins": [{"file": str(plugin)}],
@@ -213,7 +292,7 @@ print(json.dumps([spark.read.parquet("{tmp_path}/numbers").count(), spark.range(
 def test_check_names_the_plugin_and_its_decoder(plugin):
     status, out, err = run("serve", "--check", "--plugin", plugin)
     assert status == 0, err
-    assert re.search(r"plugin +sample 1.0", out) and "sample.join.v1" in out
+    assert re.search(r"plugin +sample 1.0", out) and "sample.join.v1" in out and re.search(r"functions +sample", out)
     status, _, err = run("serve", "--check", "--plugin", plugin, "--plugin", plugin)
     assert status == 2 and "There is already a translator 'sample.AddColumn'" in err
 

@@ -1,5 +1,6 @@
 /* cache: what is kept, who shares it, when it goes. */
 #include "support/layer_fixture.h"
+#include <dirent.h>
 
 typedef struct cached {
   bench bench;
@@ -336,8 +337,136 @@ static void what_does_not_fit_goes_to_disk_and_comes_back(void **state) {
   assert_true(right);
   assert_int_equal(executed(&c), 2);
   assert_int_equal(counts_of(&c).disk_hits, 1);
+  trn_cache_clear(c.backend);
   cached_close(&c);
   assert_int_equal(rmdir(folder), 0); /* nothing is left */
+}
+
+/* ---- what an earlier process left in the directory ---- */
+
+static size_t files_in(const char *folder, void (*each)(const char *path)) {
+  size_t count = 0;
+  DIR *directory = opendir(folder);
+  for (struct dirent *entry; (entry = readdir(directory));) {
+    char path[400];
+    if (entry->d_name[0] == '.') continue;
+    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    if (each) each(path);
+    count++;
+  }
+  closedir(directory);
+  return count;
+}
+
+static void remove_file(const char *path) {
+  assert_int_equal(unlink(path), 0);
+}
+
+/* Fills a directory with three results. */
+static void leave_results(char *folder, char *lines, size_t size, const char *more) {
+  cached c;
+  bool right = false;
+  assert_non_null(mkdtemp(folder));
+  snprintf(lines, size, "directory=%s%s", folder, more);
+  cached_open(&c, lines, TRN_SCRIPTED_ARRAYS);
+  assert_int_equal(query(c.ann, &SALES, true, NULL), 3);
+  assert_int_equal(run_ipc(c.ann, 9000, &right), 9000);
+  assert_int_equal(run_ipc(c.ann, 9001, &right), 9001);
+  assert_int_equal(counts_of(&c).disk_bytes, 0); /* all are in memory */
+  cached_close(&c);
+}
+
+static void results_outlive_the_process(void **state) {
+  (void)state;
+  cached c;
+  char folder[] = "/tmp/trn-cache-XXXXXX", lines[128];
+  bool right = false;
+  leave_results(folder, lines, sizeof lines, "");
+  assert_int_equal(files_in(folder, NULL), 3);
+  cached_open(&c, lines, TRN_SCRIPTED_ARRAYS);
+  assert_int_equal(counts_of(&c).entries, 3);
+  assert_true(counts_of(&c).disk_bytes > 9000 * 8);
+  assert_int_equal(run_ipc(c.ann, 9000, &right), 9000);
+  assert_true(right);
+  assert_int_equal(query(c.bob, &SALES, true, NULL), 3);
+  assert_int_equal(executed(&c), 0);
+  assert_int_equal(counts_of(&c).disk_hits, 2);
+  plan_spec later = SALES;
+  later.version = "v2"; /* the table has changed meanwhile */
+  assert_int_equal(query(c.ann, &later, true, NULL), 3);
+  assert_int_equal(executed(&c), 1);
+  cached_close(&c);
+  assert_int_equal(files_in(folder, NULL), 4);
+  cached_open(&c, lines, TRN_SCRIPTED_ARRAYS); /* a write forgets it by the names that the file has */
+  trn_status status;
+  run_plan(c.ann, write_plan("/data/sales/part=1"), &status, NULL); /* however it ends */
+  assert_int_equal(counts_of(&c).invalidations, 2);
+  cached_close(&c);
+  assert_int_equal(files_in(folder, remove_file), 2);
+  assert_int_equal(rmdir(folder), 0);
+}
+
+static void flip_a_byte(const char *path) {
+  FILE *file = fopen(path, "r+b");
+  assert_int_equal(fseek(file, -9, SEEK_END), 0);
+  int byte = fgetc(file);
+  assert_int_equal(fseek(file, -9, SEEK_END), 0);
+  fputc(byte ^ 0x20, file);
+  fclose(file);
+}
+
+static void cut(const char *path) {
+  struct stat info;
+  assert_int_equal(stat(path, &info), 0);
+  assert_int_equal(truncate(path, info.st_size / 2), 0);
+}
+
+static void nonsense(const char *path) {
+  FILE *file = fopen(path, "wb");
+  fputs("TRNCACH2 and then something else", file);
+  fclose(file);
+}
+
+static void spoiled_files_are_no_results(void **state) {
+  (void)state;
+  static void (*const ways[])(const char *) = {flip_a_byte, cut, nonsense};
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    cached c;
+    char folder[] = "/tmp/trn-cache-XXXXXX", lines[128];
+    bool right = false;
+    leave_results(folder, lines, sizeof lines, "");
+    files_in(folder, ways[i]);
+    cached_open(&c, lines, TRN_SCRIPTED_ARRAYS);
+    assert_int_equal(run_ipc(c.ann, 9000, &right), 9000);
+    assert_int_equal(run_ipc(c.ann, 9000, &right), 9000);
+    assert_true(right);
+    assert_int_equal(query(c.ann, &SALES, true, NULL), 3);
+    assert_int_equal(counts_of(&c).disk_hits, 0);
+    assert_true(executed(&c) >= 2);
+    cached_close(&c);
+    files_in(folder, remove_file);
+    assert_int_equal(rmdir(folder), 0);
+  }
+}
+
+static void files_grow_old_and_have_no_more_room_than_before(void **state) {
+  (void)state;
+  cached c;
+  char folder[] = "/tmp/trn-cache-XXXXXX", other[] = "/tmp/trn-cache-XXXXXX", lines[160];
+  leave_results(folder, lines, sizeof lines, "\nttl=50ms");
+  nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
+  cached_open(&c, lines, TRN_SCRIPTED_ARRAYS);
+  assert_int_equal(counts_of(&c).entries, 0);
+  assert_int_equal(files_in(folder, NULL), 0);
+  cached_close(&c);
+  assert_int_equal(rmdir(folder), 0);
+  leave_results(other, lines, sizeof lines, "");
+  snprintf(lines, sizeof lines, "directory=%s\ndisk=100K", other);
+  cached_open(&c, lines, TRN_SCRIPTED_ARRAYS);
+  assert_in_range(counts_of(&c).disk_bytes, 1, 100 * 1024);
+  cached_close(&c);
+  files_in(other, remove_file);
+  assert_int_equal(rmdir(other), 0);
 }
 
 static void what_is_old_goes(void **state) {
@@ -427,6 +556,9 @@ int main(void) {
       cmocka_unit_test(a_write_forgets_exactly_what_it_touches),
       cmocka_unit_test(the_oldest_go_first_and_the_largest_are_not_kept),
       cmocka_unit_test(what_does_not_fit_goes_to_disk_and_comes_back),
+      cmocka_unit_test(results_outlive_the_process),
+      cmocka_unit_test(spoiled_files_are_no_results),
+      cmocka_unit_test(files_grow_old_and_have_no_more_room_than_before),
       cmocka_unit_test(what_is_old_goes),
       cmocka_unit_test(many_at_once_are_one_query),
       cmocka_unit_test(who_waits_for_nobody_goes_on),

@@ -1,6 +1,7 @@
 /* CREATE FUNCTION and DROP FUNCTION: the statement's text is what is kept. */
 #include "frontend/spark/service.h"
 #include "frontend/spark/translate/routine.h"
+#include "frontend/spark/translate/values.h"
 
 static trn_status exists_already(spark_routine_name *name, trn_error **error) {
   return spark__raise(error, TRN_ALREADY_EXISTS, "ROUTINE_ALREADY_EXISTS", "routineName", name->quoted,
@@ -16,7 +17,11 @@ static trn_status create(spark_rpc *rpc, spark_translator *t, const Spark__Conne
   spark_routines *routines = spark__catalog_routines(rpc->session->catalog, function->temporary);
   if (!function->replace && spark__routine_has(routines, name.key))
     return function->if_not_exists ? TRN_OK : exists_already(&name, error);
-  status = spark__routine_check(t, function, &name, error);
+  if (function->body || function->query)
+    status = spark__routine_check(t, function, &name, error);
+  else if (!spark__library_has(t, function->body_text, false) && !spark__library_has(t, function->body_text, true))
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "CANNOT_LOAD_FUNCTION_CLASS", "className", function->body_text,
+                        "functionName", name.quoted, NULL, NULL);
   const char *text = trn__arena_printf(t->arena, "%c%s", t->ansi ? SPARK_ROUTINE_ANSI : ' ', rpc->sql);
   if (!status && !text) status = trn__no_memory(error);
   if (!status) status = spark__routine_add(routines, name.key, text, function->replace, error);

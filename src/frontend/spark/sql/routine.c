@@ -35,6 +35,18 @@ static void returns(sql_parser *p, Spark__Connect__TrnCreateFunction *out) {
   SQL_SET_LIST(columns, out, columns);
 }
 
+/* AS 'library.word': a function of a plugin. Whatever brings resources of its own is Java's. */
+static bool function_of_class(sql_parser *p, Spark__Connect__TrnCreateFunction *out, Spark__Connect__Command *command) {
+  size_t size = 0;
+  sql__expect(p, KW_AS);
+  if (!sql__is_string(p, p->at)) return false;
+  out->body_text = sql__string(p, &size);
+  if (sql__kind(p) != SQL_END && sql__kind(p) != SQL_SEMICOLON) return false;
+  command->command_type_case = SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_CREATE_FUNCTION;
+  command->trn_create_function = out;
+  return true;
+}
+
 /* Behind FUNCTION. Without a body in SQL it is a function of a class: p->at is then anywhere. */
 bool sql__create_function(sql_parser *p, bool replace, bool temporary, Spark__Connect__Command *command) {
   Spark__Connect__TrnCreateFunction *out =
@@ -44,7 +56,7 @@ bool sql__create_function(sql_parser *p, bool replace, bool temporary, Spark__Co
   out->temporary = temporary;
   out->if_not_exists = sql__if_not_exists(p);
   out->name = sql__path_text(p);
-  if (sql__kind(p) == KW_AS) return false;
+  if (sql__kind(p) == KW_AS) return temporary && function_of_class(p, out, command);
   if (sql__kind(p) == SQL_LEFT_PAREN && sql__ahead(p, 1) == SQL_RIGHT_PAREN) {
     p->at += 2;
   } else {

@@ -346,7 +346,7 @@ static trn_status unresolved(spark_translator *t, const spark_call *call, trn_er
 
 enum { USED_FUNCTIONS = 2048 }; /* a power of two, well above the number of functions there are */
 
-static bool note_function(spark_translator *t, const spark_function *row) {
+bool spark__note_function(spark_translator *t, const spark_function *row) {
   spark_state *state = spark__state(t);
   if (!state) return true; /* expressions alone */
   if (!state->used && !(state->used = TRN_NEW_N(t->arena, const spark_function *, USED_FUNCTIONS))) return false;
@@ -372,8 +372,9 @@ trn_status spark__plan_functions(const spark_translator *t, trn_plan *plan) {
 
 trn_status spark__call(spark_translator *t, const spark_call *call, spark_value *out, trn_error **error) {
   const spark_function *row = spark__function_find(call->name, strlen(call->name));
+  if (!row) row = spark__library_find(t, call->name);
   if (!row) return unresolved(t, call, error);
-  if (!note_function(t, row)) return trn__no_memory(error);
+  if (!spark__note_function(t, row)) return trn__no_memory(error);
   spark_builder b = {.t = t, .call = call, .function = row, .count = call->arg_count, .error = error};
   size_t least, most;
   arity(row->arguments, &least, &most);

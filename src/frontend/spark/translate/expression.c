@@ -168,7 +168,14 @@ static trn_status call_with(spark_translator *t, const call_spec *given, const s
   size_t count = 0, capacity = 0;
   trn_status status = TRN_OK;
   bool grouping = strcasecmp(spec->name, "grouping") == 0 || strcasecmp(spec->name, "grouping_id") == 0;
-  bool aggregate = context && (grouping || spark__function_is_aggregate(spec->name));
+  call_spec renamed = *spec;
+  if (!grouping && t->catalog && !spark__function_exists(spec->name)) {
+    const char *name = NULL;
+    if ((by_name = spark__routine_alias(t, spec->name, &name, error))) return by_name;
+    if (name) renamed.name = call.name = name, spec = &renamed;
+  }
+  bool aggregate =
+      context && (grouping || spark__function_is_aggregate(spec->name) || spark__library_is_aggregate(t, spec->name));
   if (aggregate) context->in_aggregate++;
   if (spec->count == 1 && is_plain_star(spec->arguments[0]) && strcasecmp(spec->name, "count") == 0) {
     call.is_star = true;

@@ -358,7 +358,8 @@ static trn_status frame(spark_translator *t, window_parts *w, trn_position posit
   const Spark__Connect__Expression__Window__WindowFrame *spec = w->spec->frame_spec;
   bool ordered = w->spec->n_order_spec > 0, ranking = w->function.is_window_function;
   const char *name = w->function.expr->kind == TRN_EXPR_CALL ? w->function.expr->u.call.name : "";
-  bool by_range = strcmp(name, "cume_dist") == 0 || strcmp(name, "nth_value") == 0;
+  bool is_plugins = ranking && w->function.expr->u.call.home == TRN_HOME_LIBRARY;
+  bool by_range = is_plugins || strcmp(name, "cume_dist") == 0 || strcmp(name, "nth_value") == 0;
   w->start_kind = TRN_BOUND_UNBOUNDED_PRECEDING;
   w->end_kind = ordered ? TRN_BOUND_CURRENT_ROW : TRN_BOUND_UNBOUNDED_FOLLOWING;
   w->unit = ordered && (!ranking || by_range) ? TRN_FRAME_RANGE : TRN_FRAME_ROWS;

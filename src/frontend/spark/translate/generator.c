@@ -1,5 +1,6 @@
 /* Generators: explode and kin, in select lists and lateral views. */
 #include "frontend/spark/translate/routine.h"
+#include "frontend/spark/translate/values.h"
 #include <stdio.h>
 #include <strings.h>
 
@@ -273,17 +274,25 @@ trn_status spark__relation_table_function(spark_translator *t,
   size_t count = 0;
   const char *name = node->function_name ? node->function_name : "";
   bool is_range = strcasecmp(name, "range") == 0;
-  bool is_routine = !is_range && !spark__function_exists(name) && spark__routine_exists(t, name, true);
+  if (!is_range && !spark__function_exists(name)) {
+    const char *behind = NULL;
+    trn_status found = spark__routine_alias(t, name, &behind, error);
+    if (found) return found;
+    if (behind) name = behind;
+  }
+  bool is_library = !is_range && spark__library_has(t, name, true);
+  bool is_routine = !is_range && !is_library && !spark__function_exists(name) && spark__routine_exists(t, name, true);
   trn_status status = spark__one_row(t, &row, error);
   if (status != TRN_OK) return status;
   spark__context_begin(t, &context, row.scope);
-  if (is_range || is_routine)
+  if (is_range || is_routine || is_library)
     status = spark__expressions(t, node->arguments, node->n_arguments, &args, &count, error);
   else
     status =
         spark__function_call(t, name, node->arguments, node->n_arguments, false, false, NULL, NOWHERE, &value, error);
   spark__context_end(t, &context);
   if (status == TRN_OK && is_range) return table_range(t, args, count, out, error);
+  if (status == TRN_OK && is_library) return spark__library_table(t, name, args, count, out, error);
   if (status == TRN_OK && is_routine) {
     bool found = false;
     return spark__routine_table(t, name, args, count, NOWHERE, out, &found, error);

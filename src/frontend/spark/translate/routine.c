@@ -188,6 +188,15 @@ static trn_status find(spark_translator *t, const char *path, spark_routine_name
   return TRN_OK;
 }
 
+trn_status spark__routine_alias(spark_translator *t, const char *path, const char **out, trn_error **error) {
+  const routine *function = NULL;
+  spark_routine_name name;
+  *out = NULL;
+  trn_status status = find(t, path, &name, &function, error);
+  if (!status && function && !function->query && !function->body) *out = function->body_text;
+  return status;
+}
+
 bool spark__routine_exists(spark_translator *t, const char *path, bool is_table) {
   const routine *function = NULL;
   spark_routine_name name;

@@ -31,6 +31,11 @@ trn_status spark__routine_call(spark_translator *t, const char *path, const spar
                                trn_position position, spark_value *out, bool *found, trn_error **error);
 trn_status spark__routine_table(spark_translator *t, const char *path, const spark_value *args, size_t count,
                                 trn_position position, spark_relation *out, bool *found, trn_error **error);
+/* The name "library.word" behind CREATE TEMPORARY FUNCTION name AS 'library.word'; NULL in *out: it is none of those. */
+trn_status spark__routine_alias(spark_translator *t, const char *path, const char **out, trn_error **error);
+/* library.c: the rows of a plugin's table function; the arguments are constants. */
+trn_status spark__library_table(spark_translator *t, const char *name, const spark_value *args, size_t count,
+                                spark_relation *out, trn_error **error);
 bool spark__routine_exists(spark_translator *t, const char *path, bool is_table);
 /* INVALID_TEMP_OBJ_REFERENCE when the function that is being made outlives what it names. */
 trn_status spark__routine_refuse_temporary(spark_translator *t, const char *kind, const char *name,

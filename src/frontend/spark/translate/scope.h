@@ -145,6 +145,7 @@ typedef struct spark_state {
   /* Functions that were called, for policies: a hash set by identity. NULL: none so far. */
   const struct spark_function **used;
   unsigned used_count;
+  struct spark_library_row *library_rows; /* library.c: of the plugins' functions that are used */
 } spark_state;
 /* Gives the names of the functions that were called to the plan. */
 trn_status spark__plan_functions(const spark_translator *t, trn_plan *plan);

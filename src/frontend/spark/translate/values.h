@@ -83,6 +83,18 @@ extern const spark_function_table spark__functions_json;
 
 /* NULL: there is no such row. The name is compared without case. */
 const spark_function *spark__function_find(const char *name, size_t size);
+/* Notes for policies that the plan calls it. False: out of memory. */
+bool spark__note_function(spark_translator *t, const spark_function *row);
+
+/* ---- library.c: functions of plugins, "library.word"; NULL, false: there is none of the name ---- */
+typedef struct spark_library_row {
+  spark_function row;
+  struct spark_library_row *next;
+} spark_library_row;
+const spark_function *spark__library_find(spark_translator *t, const char *name); /* NULL also: out of memory */
+bool spark__library_is_aggregate(spark_translator *t, const char *name);
+bool spark__library_has(spark_translator *t, const char *name, bool is_table);
+
 /* Whether real Spark has a builtin of this name (functions_names.c), with a row here or not. */
 bool spark__function_is_known(const char *name);
 
