@@ -199,9 +199,9 @@ static trn_status finish(const reader *r, trn_error **error) {
 
 trn_status trn__properties_decode(trn_arena *arena, const void *data, size_t size, const trn_kv **out, size_t *count,
                                   trn_error **error) {
-  reader r = {.arena = arena, .at = data, .end = (const uint8_t *)data + size};
   *out = NULL, *count = 0;
   if (!size) return TRN_OK;
+  reader r = {.arena = arena, .at = data, .end = (const uint8_t *)data + size};
   *out = get_properties(&r, count);
   return finish(&r, error);
 }

@@ -57,7 +57,7 @@ static bool next_field(const uint8_t **at, const uint8_t *end, uint64_t *number,
 }
 
 bool flight__any(const void *data, size_t size, trn_str *type_url, trn_str *value) {
-  const uint8_t *at = data, *end = at + size;
+  const uint8_t *at = data, *end = size ? at + size : at;
   *type_url = (trn_str){"", 0};
   *value = (trn_str){"", 0};
   while (size && at != end) {
@@ -89,7 +89,7 @@ void flight__any_put(trn_strbuf *out, const char *type_url, const ProtobufCMessa
 }
 
 trn_status flight__data_parse(const void *bytes, size_t size, flight_data *out, trn_error **error) {
-  const uint8_t *at = bytes, *end = at + size;
+  const uint8_t *at = bytes, *end = size ? at + size : at;
   *out = (flight_data){0};
   while (size && at != end) {
     uint64_t number;

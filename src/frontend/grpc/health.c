@@ -9,7 +9,7 @@ enum { HEALTH_MESSAGE_BYTES_MAX = 4096 };
 
 /* HealthCheckRequest { service = 1 } */
 static bool read_service(const trn_slice *message, trn_str *out) {
-  const uint8_t *at = message->data, *end = at + message->size;
+  const uint8_t *at = message->data, *end = message->size ? at + message->size : at;
   *out = (trn_str){"", 0};
   while (message->size && at != end) {
     uint64_t number;

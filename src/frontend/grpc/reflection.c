@@ -127,7 +127,7 @@ static void put_extension_numbers(const conversation *c, trn_strbuf *out, trn_st
 
 /* ServerReflectionRequest: the last member of its oneof counts. False: malformed. */
 static bool read_request(const trn_slice *message, trn_str *host, unsigned *kind, trn_str *value) {
-  const uint8_t *at = message->data, *end = at + message->size;
+  const uint8_t *at = message->data, *end = message->size ? at + message->size : at;
   *host = *value = (trn_str){"", 0};
   *kind = 0;
   while (message->size && at != end) {

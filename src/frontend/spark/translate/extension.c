@@ -128,7 +128,7 @@ static bool read_text(trn_arena *arena, const field *f, const char **out) {
 }
 
 static bool read_option(trn_arena *arena, const field *entry, trn_kv *out) {
-  const uint8_t *at = entry->data, *end = at + entry->size;
+  const uint8_t *at = entry->data, *end = entry->size ? at + entry->size : at;
   field f;
   bool bad = false;
   *out = (trn_kv){"", ""};
@@ -141,7 +141,7 @@ static bool read_option(trn_arena *arena, const field *entry, trn_kv *out) {
 
 static trn_status read_encoded(trn_arena *arena, const void *value, size_t size, trn_plan_input *out,
                                trn_error **error) {
-  const uint8_t *at = value, *end = at + size;
+  const uint8_t *at = value, *end = size ? at + size : at;
   trn_kv *options = TRN_NEW_N(arena, trn_kv, TRN_EXTENSION_OPTIONS_MAX);
   field f;
   bool bad = false;
