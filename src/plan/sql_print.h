@@ -68,7 +68,7 @@ void trn__sql_printf(sql_printer *p, const char *format, ...) TRN_PRINTF(2, 3);
 void trn__sql_name(sql_printer *p, const char *name); /* quoted */
 /* sql_print_literal.c */
 trn_status trn__sql_date(sql_printer *p, int64_t days); /* YYYY-MM-DD; refuses others than the years 0 to 9999 */
-void trn__sql_text(sql_printer *p, const char *data, size_t size); /* in single quotes; no zero bytes */
+void trn__sql_quoted(sql_printer *p, const char *data, size_t size); /* in single quotes; no zero bytes */
 void trn__sql_hex(sql_printer *p, const char *data, size_t size);
 const trn_literal *trn__sql_text_argument(const trn_expr *e, uint32_t index); /* a constant text; NULL: it is none */
 bool trn__sql_whole_argument(const trn_expr *e, uint32_t index, int64_t *out);

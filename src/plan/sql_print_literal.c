@@ -21,7 +21,7 @@ trn_status trn__sql_date(sql_printer *p, int64_t days) {
   return TRN_OK;
 }
 
-void trn__sql_text(sql_printer *p, const char *data, size_t size) {
+void trn__sql_quoted(sql_printer *p, const char *data, size_t size) {
   trn__strbuf_putc(p->out, '\'');
   for (size_t i = 0; i < size; i++) {
     if (data[i] == '\'') trn__strbuf_putc(p->out, '\'');

@@ -50,7 +50,7 @@ static trn_status decimal_literal(sql_printer *p, const trn_expr *e, int digits)
 
 static void text_literal(sql_printer *p, const char *data, size_t size) {
   if (!memchr(data, 0, size)) {
-    trn__sql_text(p, data, size);
+    trn__sql_quoted(p, data, size);
     return;
   }
   trn__sql_puts(p, "CAST("); /* a zero byte ends a SQL text */

@@ -209,7 +209,7 @@ static trn_status literal(sql_printer *p, const trn_expr *e) {
     return typed_close(p, e->type);
   case TRN_TYPE_STRING:
     if (memchr(v->value.bytes.data, 0, v->value.bytes.size)) return trn__sql_refuse(p, "a text with a zero byte");
-    trn__sql_text(p, v->value.bytes.data, v->value.bytes.size);
+    trn__sql_quoted(p, v->value.bytes.data, v->value.bytes.size);
     return TRN_OK;
   case TRN_TYPE_DATE: return quoted(p, date_digits, v->value.integer, e->type);
   case TRN_TYPE_TIMESTAMP: return quoted(p, instant_digits, v->value.integer, e->type);
