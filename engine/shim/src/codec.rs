@@ -9,6 +9,7 @@ use crate::features::arrow::ipc::writer::StreamWriter;
 use crate::features::async_trait::async_trait;
 use crate::features::datafusion::catalog::{MemTable, TableProvider};
 use crate::features::datafusion::common::{Column, TableReference};
+use crate::features::datafusion::datasource::file_format::FileFormatFactory;
 use crate::features::datafusion::error::{DataFusionError, Result};
 use crate::features::datafusion::execution::session_state::SessionState;
 use crate::features::datafusion::execution::{FunctionRegistry, TaskContext};
@@ -18,7 +19,7 @@ use crate::features::datafusion_proto::bytes::{
     logical_plan_from_bytes_with_extension_codec, logical_plan_to_bytes_with_extension_codec, physical_plan_from_bytes,
     physical_plan_to_bytes,
 };
-use crate::features::datafusion_proto::logical_plan::LogicalExtensionCodec;
+use crate::features::datafusion_proto::logical_plan::{DefaultLogicalExtensionCodec, LogicalExtensionCodec};
 use crate::features::datafusion_substrait::extensions::Extensions;
 use crate::features::datafusion_substrait::logical_plan::consumer::{
     SubstraitConsumer, from_substrait_plan_with_consumer,
@@ -215,6 +216,15 @@ impl LogicalExtensionCodec for Codec {
             false => Err(Failure::unimplemented(format!("the table {name} in {LOGICAL}")).into()),
         }
     }
+
+    /// COPY's formats, as DataFusion writes them.
+    fn try_decode_file_format(&self, bytes: &[u8], context: &TaskContext) -> Result<Arc<dyn FileFormatFactory>> {
+        DefaultLogicalExtensionCodec {}.try_decode_file_format(bytes, context)
+    }
+
+    fn try_encode_file_format(&self, out: &mut Vec<u8>, format: Arc<dyn FileFormatFactory>) -> Result<()> {
+        DefaultLogicalExtensionCodec {}.try_encode_file_format(out, format)
+    }
 }
 
 // ---- Substrait ----
@@ -326,6 +336,7 @@ pub fn encode(session: &Session, plan: &LogicalPlan, format: &str, schema: Optio
             let physical = session.runtime.handle()?.block_on(session.state.create_physical_plan(&plan))?;
             Ok(physical_plan_to_bytes(physical)?.to_vec())
         }
+        crate::codec_cluster::FORMAT => crate::codec_cluster::encode(session, &plan),
         other => Err(Failure::unimplemented(format!("plans as {other}"))),
     }
 }
