@@ -23,7 +23,7 @@ static unsigned char *fb_push(trn_fb *fb, size_t size) {
     fb->capacity = capacity;
   }
   fb->size += size;
-  return fb->data + fb->capacity - fb->size;
+  return fb->data ? fb->data + fb->capacity - fb->size : NULL; /* nothing was wanted yet */
 }
 
 /* Pads so that after `size` more bytes the position is a multiple of `align`. */
