@@ -181,6 +181,8 @@ typedef void (*trn_each_table)(void *user, const trn_table_info *table);
 typedef void (*trn_each_partition)(void *user, const trn_partition_info *partition);
 typedef void (*trn_each_function)(void *user, const trn_function_info *function);
 
+typedef enum trn_savepoint_action { TRN_SAVEPOINT_SET = 0, TRN_SAVEPOINT_RELEASE, TRN_SAVEPOINT_ROLLBACK } trn_savepoint_action;
+
 /** What a catalog implements. `session`: on whose behalf. NOT_FOUND and ALREADY_EXISTS say that a thing is not, or is,
  *  there; ABORTED: somebody else changed it meanwhile; FAILED_PRECONDITION: a database that is not empty. Conditions:
  *  "SCHEMA_NOT_FOUND", "SCHEMA_ALREADY_EXISTS", "SCHEMA_NOT_EMPTY", "TABLE_OR_VIEW_NOT_FOUND",
@@ -235,6 +237,15 @@ typedef struct trn_catalog_ops {
   trn_status (*open_table)(void *self, trn_session *session, trn_table *table, trn_source **out,
                            struct ArrowSchema *schema, trn_error **error);
   void (*destroy)(void *self);
+  /** Transactions: all four slots, or none. From here to its end, what is asked on behalf of the session is a part of it
+   *  (trn_transaction_state gives the state back): it sees a snapshot and its own changes, and nobody else sees those.
+   *  ABORTED: others changed what it has read, it has to be begun again. Gives `*state`. */
+  trn_status (*begin_transaction)(void *self, trn_session *session, void **state, trn_error **error);
+  /** `name` is the caller's and unique in the transaction. After a ROLLBACK the savepoint stays, later ones are gone. */
+  trn_status (*savepoint)(void *self, void *state, trn_savepoint_action action, const char *name, trn_error **error);
+  /** All of it becomes visible at once, or nothing does; over in any case. */
+  trn_status (*end_transaction)(void *self, void *state, bool is_commit, trn_error **error);
+  void (*release_transaction)(void *self, void *state); /**< last; rolls back what was not ended */
 } trn_catalog_ops;
 
 /** Checks the required slots (INVALID_ARGUMENT), fills optional ones. Copies `name`. Takes `self` on success only. */
@@ -284,6 +295,27 @@ TRN_API trn_status trn_catalog_list_functions(trn_catalog *catalog, trn_session 
 /** What reads a table: its files, its location, or what the catalog opens. Views: INVALID_ARGUMENT. Gives both. */
 TRN_API trn_status trn_catalog_open_table(trn_catalog *catalog, trn_session *session, trn_table *table, trn_source **out,
                                           struct ArrowSchema *schema, trn_error **error);
+
+TRN_API bool trn_catalog_has_transactions(const trn_catalog *catalog);
+/** For catalogs that wrap others; sessions use trn_transaction_begin. */
+TRN_API trn_status trn_catalog_begin_transaction(trn_catalog *catalog, trn_session *session, void **state, trn_error **error);
+TRN_API trn_status trn_catalog_savepoint(trn_catalog *catalog, void *state, trn_savepoint_action action, const char *name,
+                                         trn_error **error);
+TRN_API trn_status trn_catalog_end_transaction(trn_catalog *catalog, void *state, bool is_commit, trn_error **error);
+TRN_API void trn_catalog_release_transaction(trn_catalog *catalog, void *state);
+
+/* ---- transactions of a session: over its default catalog (at their begin); what it does to another one is refused ---- */
+
+/** FAILED_PRECONDITION: there is one already. UNIMPLEMENTED: the catalog has none. Does not block. */
+TRN_API trn_status trn_transaction_begin(trn_session *session, trn_error **error);
+/** FAILED_PRECONDITION: there is no transaction. */
+TRN_API trn_status trn_transaction_savepoint(trn_session *session, trn_savepoint_action action, const char *name,
+                                             trn_error **error);
+/** The session has none after it, whatever is returned; ABORTED, UNAVAILABLE: nothing was committed. The last unref of a
+ *  session rolls back. */
+TRN_API trn_status trn_transaction_end(trn_session *session, bool is_commit, trn_error **error);
+/** What the catalog's begin_transaction gave; NULL: the session has none. For catalogs: a pointer to compare. Any thread. */
+TRN_API void *trn_transaction_state(trn_session *session);
 
 /* ---- where catalogs are ---- */
 

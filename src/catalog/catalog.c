@@ -98,6 +98,11 @@ static trn_status stub_open_table(void *self, trn_session *session, trn_table *t
                        trn_table_get_info(table)->name);
 }
 
+static trn_status stub_begin_transaction(void *self, trn_session *session, void **state, trn_error **error) {
+  (void)self, (void)session, (void)state;
+  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this catalog has no transactions");
+}
+
 static void stub_destroy(void *self) {
   (void)self;
 }
@@ -118,6 +123,7 @@ static void fill_stubs(trn_catalog_ops *ops) {
   if (!ops->list_functions) ops->list_functions = stub_list_functions;
   if (!ops->open_table) ops->open_table = stub_open_table;
   if (!ops->destroy) ops->destroy = stub_destroy;
+  if (!ops->begin_transaction) ops->begin_transaction = stub_begin_transaction;
 }
 
 trn_status trn_catalog_create(const trn_catalog_ops *given, void *self, const char *name, trn_catalog **out) {
@@ -125,6 +131,8 @@ trn_status trn_catalog_create(const trn_catalog_ops *given, void *self, const ch
   trn_catalog_ops ops = {0};
   memcpy(&ops, given, trn__struct_size(given->struct_size, sizeof ops));
   if (!ops.list_databases || !ops.list_tables || !ops.get_table || !name || !*name) return TRN_INVALID_ARGUMENT;
+  bool all = ops.savepoint && ops.end_transaction && ops.release_transaction;
+  if (ops.begin_transaction && !all) return TRN_INVALID_ARGUMENT;
   fill_stubs(&ops);
   trn_catalog *catalog = calloc(1, sizeof *catalog);
   char *copy = malloc(strlen(name) + 1);
@@ -308,6 +316,25 @@ trn_status trn_catalog_drop_partitions(trn_catalog *c, trn_session *session, con
   REQUIRE_NAME(name, "a table");
   return c->ops.drop_partitions(c->self, session, database, name, partition, partition_count, if_exists, error);
 }
+
+bool trn_catalog_has_transactions(const trn_catalog *c) { return c->ops.begin_transaction != stub_begin_transaction; }
+
+trn_status trn_catalog_begin_transaction(trn_catalog *c, trn_session *session, void **state, trn_error **error) {
+  *state = NULL;
+  return c->ops.begin_transaction(c->self, session, state, error);
+}
+
+trn_status trn_catalog_savepoint(trn_catalog *c, void *state, trn_savepoint_action action, const char *name,
+                                 trn_error **error) {
+  REQUIRE_NAME(name, "a savepoint");
+  return c->ops.savepoint(c->self, state, action, name, error);
+}
+
+trn_status trn_catalog_end_transaction(trn_catalog *c, void *state, bool is_commit, trn_error **error) {
+  return c->ops.end_transaction(c->self, state, is_commit, error);
+}
+
+void trn_catalog_release_transaction(trn_catalog *c, void *state) { c->ops.release_transaction(c->self, state); }
 
 trn_status trn_catalog_list_functions(trn_catalog *c, trn_session *session, trn_each_function each, void *user,
                                       trn_error **error) {

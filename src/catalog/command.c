@@ -90,7 +90,11 @@ static trn_status on_database(trn_session *session, const trn_command *c, bool *
   if (c->database) memcpy(&info, c->database, trn__struct_size(c->database->struct_size, sizeof info));
   info.struct_size = sizeof info;
   info.name = name;
-  if (status) return status;
+  if (!status) status = trn__transaction_check(session, catalog, error);
+  if (status) {
+    trn_catalog_unref(catalog);
+    return status;
+  }
   if (c->kind == TRN_COMMAND_CREATE_DATABASE) {
     status = trn_catalog_create_database(catalog, session, &info, error);
     status = forgive(status, TRN_ALREADY_EXISTS, c->if_not_exists, error, changed);
@@ -325,6 +329,7 @@ static trn_status execute(trn_session *session, const trn_command *c, trn_operat
   trn_status status =
       trn_session_resolve_name(session, c->name, c->name_count, &target.catalog, &database, &name, error);
   target.database = database, target.name = name;
+  if (!status) status = trn__transaction_check(session, target.catalog, error);
   if (!status) status = on_table(&target, out, changed, error);
   trn_catalog_unref(target.catalog);
   free(database), free(name);

@@ -22,4 +22,7 @@ trn_status trn__write_plan(trn_plan *plan, const trn_table_info *table, const tr
 /* Runs a write plan; its stream gives one row with the sum of its counts after the commit. Takes `write`, also on failure. */
 trn_status trn__write_operation(trn_session *session, trn_plan *plan, trn_table_write *write, const char *id, trn_cancel *cancel,
                                 trn_operation **out, trn_error **error);
+/* session.c: FAILED_PRECONDITION when the session is in a transaction of another catalog. */
+trn_status trn__transaction_check(trn_session *session, const trn_catalog *catalog, trn_error **error);
+
 #endif

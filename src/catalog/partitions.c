@@ -108,7 +108,7 @@ static trn_status find(trn_warehouse *w, trn_arena *arena, const trn_table_row *
   while (!status && more) {
     status = trn__sql_step(w, statement, &more, error);
     if (status || !more) break;
-    const char *directory = trn__sql_text(statement, 0), *location = trn__sql_text(statement, 1);
+    const char *directory = trn__sql_column(statement, 0), *location = trn__sql_column(statement, 1);
     bool matches = false;
     status = trn__partition_matches(&row->info, directory ? directory : "", partition, count, &matches, error);
     if (status || !matches) continue;
@@ -129,20 +129,15 @@ static trn_status find(trn_warehouse *w, trn_arena *arena, const trn_table_row *
 trn_status trn__warehouse_list_partitions(void *self, trn_session *session, const char *database, const char *name,
                                           const trn_kv *partition, size_t partition_count, trn_each_partition each,
                                           void *user, trn_error **error) {
-  trn_warehouse *w = self;
   trn_table_row row;
   trn_vec found = {0};
-  (void)session;
-  trn_arena *arena = trn__arena_create(0);
-  if (!arena) return trn__no_memory(error);
-  pthread_mutex_lock(&w->mu);
-  trn_status status = trn__sql_begin(w, false, error);
-  if (!status) {
-    status = trn__table_find(w, arena, database, name, &row, error);
-    if (!status) status = find(w, arena, &row, partition, partition_count, &found, error);
-    status = trn__sql_end(w, status, error);
-  }
-  pthread_mutex_unlock(&w->mu);
+  trn_change change;
+  trn_status status = trn__change_begin(&change, self, session, false, error);
+  if (status) return status;
+  trn_arena *arena = trn__arena_ref(change.arena);
+  status = trn__table_find(change.w, arena, database, name, &row, error);
+  if (!status) status = find(change.w, arena, &row, partition, partition_count, &found, error);
+  status = trn__change_end(&change, status, error);
   for (size_t i = 0; !status && i < found.count; i++) each(user, &((found_partition *)found.items[i])->info);
   trn__vec_finish(&found);
   trn__arena_unref(arena);
@@ -206,58 +201,39 @@ static trn_status add_one(trn_warehouse *w, trn_arena *arena, const trn_table_ro
 trn_status trn__warehouse_add_partitions(void *self, trn_session *session, const char *database, const char *name,
                                          const trn_partition_info *partitions, size_t count, bool if_not_exists,
                                          trn_error **error) {
-  trn_warehouse *w = self;
   trn_table_row row;
-  uint64_t sequence = 0;
-  (void)session;
-  trn_arena *arena = trn__arena_create(0);
-  if (!arena) return trn__no_memory(error);
-  pthread_mutex_lock(&w->mu);
-  trn_status status = trn__sql_begin(w, true, error);
-  if (!status) {
-    status = trn__sql_sequence(w, true, &sequence, error);
-    if (!status) status = trn__table_find(w, arena, database, name, &row, error);
-    for (size_t i = 0; !status && i < count; i++)
-      status = add_one(w, arena, &row, &partitions[i], if_not_exists, error);
-    if (!status) status = trn__table_touch(w, row.id, sequence, false, error);
-    status = trn__sql_end(w, status, error);
-  }
-  pthread_mutex_unlock(&w->mu);
-  trn__arena_unref(arena);
-  return status;
+  trn_change change;
+  trn_status status = trn__change_begin(&change, self, session, true, error);
+  if (status) return status;
+  status = trn__table_find(change.w, change.arena, database, name, &row, error);
+  for (size_t i = 0; !status && i < count; i++)
+    status = add_one(change.w, change.arena, &row, &partitions[i], if_not_exists, error);
+  if (!status) status = trn__table_touch(change.w, row.id, change.sequence, false, error);
+  return trn__change_end(&change, status, error);
 }
 
 trn_status trn__warehouse_drop_partitions(void *self, trn_session *session, const char *database, const char *name,
                                           const trn_kv *partition, size_t partition_count, bool if_exists,
                                           trn_error **error) {
-  trn_warehouse *w = self;
   trn_table_row row;
   trn_vec found = {0};
-  uint64_t sequence = 0;
-  (void)session;
-  trn_arena *arena = trn__arena_create(0);
-  if (!arena) return trn__no_memory(error);
-  pthread_mutex_lock(&w->mu);
-  trn_status status = trn__sql_begin(w, true, error);
-  if (!status) {
-    status = trn__sql_sequence(w, true, &sequence, error);
-    if (!status) status = trn__table_find(w, arena, database, name, &row, error);
-    if (!status) status = find(w, arena, &row, partition, partition_count, &found, error);
-    if (!status && !found.count && !if_exists)
-      status = partition_error(TRN_NOT_FOUND, "PARTITIONS_NOT_FOUND", &row.info, partition, partition_count, error);
-    for (size_t i = 0; !status && i < found.count; i++) {
-      const char *directory = ((found_partition *)found.items[i])->directory;
-      status = trn__files_retire(w, row.id, directory, sequence, error);
-      if (!status)
-        status = trn__sql_run(w, error, "DELETE FROM partitions WHERE table_id = ? AND directory = ?", "is", row.id,
-                              directory);
-    }
-    if (!status) status = trn__table_touch(w, row.id, sequence, false, error);
-    status = trn__sql_end(w, status, error);
+  trn_change change;
+  trn_status status = trn__change_begin(&change, self, session, true, error);
+  if (status) return status;
+  change.sweeps = true;
+  trn_warehouse *w = change.w;
+  status = trn__table_find(w, change.arena, database, name, &row, error);
+  if (!status) status = find(w, change.arena, &row, partition, partition_count, &found, error);
+  if (!status && !found.count && !if_exists)
+    status = partition_error(TRN_NOT_FOUND, "PARTITIONS_NOT_FOUND", &row.info, partition, partition_count, error);
+  for (size_t i = 0; !status && i < found.count; i++) {
+    const char *directory = ((found_partition *)found.items[i])->directory;
+    status = trn__files_retire(w, row.id, directory, change.sequence, error);
+    if (!status)
+      status = trn__sql_run(w, error, "DELETE FROM partitions WHERE table_id = ? AND directory = ?", "is", row.id,
+                            directory);
   }
-  pthread_mutex_unlock(&w->mu);
+  if (!status) status = trn__table_touch(w, row.id, change.sequence, false, error);
   trn__vec_finish(&found);
-  trn__arena_unref(arena);
-  if (!status) trn__sweep(w);
-  return status;
+  return trn__change_end(&change, status, error);
 }

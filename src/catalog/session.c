@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <trunnion/catalog.h>
 
+#include "catalog/command.h"
 #include "core/query.h"
 #include "plan/plan.h"
 
@@ -127,6 +128,9 @@ static trn_status plan_view(const view_scope *scope, const trn_table_info *info,
   if (inner.depth > TRN_VIEW_DEPTH_MAX)
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "views are nested deeper than TRN_VIEW_DEPTH_MAX (%u)",
                          TRN_VIEW_DEPTH_MAX);
+  void *user = NULL;
+  trn_view_planner planner = trn__session_view_planner(scope->session, input.format, &user);
+  if (planner) return planner(user, info, out, error); /* which reads it by its name, with all that its dialect has for that */
   trn_plan *plan = NULL;
   trn_status status = trn_backend_decode(scope->session, &input, &plan, error);
   const trn_scan_view view = {info->catalog, info->database, info->name, false};
@@ -166,4 +170,59 @@ trn_status trn_session_resolve_table(void *session, const char *const *parts, si
                                      trn_error **error) {
   view_scope scope = {.session = session};
   return resolve_in(&scope, parts, count, out, error);
+}
+
+/* ---- transactions ---- */
+
+trn_status trn_transaction_begin(trn_session *session, trn_error **error) {
+  trn_catalog *catalog = NULL;
+  char *own = NULL, *schema = NULL;
+  void *state = NULL;
+  if (trn__session_get_names(session, &own, &schema)) return trn__no_memory(error);
+  trn_status status = trn_session_get_catalog(session, own, &catalog, error);
+  if (!status) status = trn_catalog_begin_transaction(catalog, session, &state, error);
+  if (!status && !trn__session_put_transaction(session, catalog, state)) {
+    trn_catalog_release_transaction(catalog, state);
+    status = trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "The session is in a transaction already");
+  }
+  trn_catalog_unref(catalog);
+  free(own), free(schema);
+  return status;
+}
+
+static trn_status no_transaction(trn_error **error) {
+  return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "The session is in no transaction");
+}
+
+trn_status trn_transaction_savepoint(trn_session *session, trn_savepoint_action action, const char *name, trn_error **error) {
+  trn_catalog *catalog = NULL;
+  void *state = trn__session_get_transaction(session, &catalog);
+  if (!state) return no_transaction(error);
+  trn_status status = trn_catalog_savepoint(catalog, state, action, name, error);
+  trn_catalog_unref(catalog);
+  return status;
+}
+
+trn_status trn_transaction_end(trn_session *session, bool is_commit, trn_error **error) {
+  trn_catalog *catalog = NULL;
+  void *state = trn__session_take_transaction(session, &catalog);
+  if (!state) return no_transaction(error);
+  trn_status status = trn_catalog_end_transaction(catalog, state, is_commit, error);
+  trn_catalog_release_transaction(catalog, state);
+  trn_catalog_unref(catalog);
+  return status;
+}
+
+void *trn_transaction_state(trn_session *session) { return trn__session_get_transaction(session, NULL); }
+
+trn_status trn__transaction_check(trn_session *session, const trn_catalog *catalog, trn_error **error) {
+  trn_catalog *own = NULL;
+  if (!trn__session_get_transaction(session, &own)) return TRN_OK;
+  bool same = strcmp(trn_catalog_name(own), trn_catalog_name(catalog)) == 0;
+  trn_status status = same ? TRN_OK
+                           : trn_error_set(error, TRN_FAILED_PRECONDITION, NULL,
+                                           "The transaction is one of the catalog %s: nothing of %s can be changed in it",
+                                           trn_catalog_name(own), trn_catalog_name(catalog));
+  trn_catalog_unref(own);
+  return status;
 }

@@ -10,6 +10,10 @@ trn_status trn__sql_error(trn_warehouse *w, int code, trn_error **error) {
   case SQLITE_FULL:
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "No space is left for the warehouse %s", what);
   case SQLITE_BUSY:
+    if (code == SQLITE_BUSY_SNAPSHOT)
+      return trn_error_set(error, TRN_ABORTED, NULL,
+                           "The warehouse %s was changed by others since the transaction began: begin it again", what);
+    /* fall through */
   case SQLITE_LOCKED:
     return trn_error_set(error, TRN_UNAVAILABLE, NULL, "The warehouse %s is busy: another process is writing", what);
   case SQLITE_READONLY:
@@ -85,7 +89,7 @@ trn_status trn__sql_run(trn_warehouse *w, trn_error **error, const char *sql, co
   return status;
 }
 
-const char *trn__sql_text(sqlite3_stmt *statement, int column) {
+const char *trn__sql_column(sqlite3_stmt *statement, int column) {
   return (const char *)sqlite3_column_text(statement, column);
 }
 

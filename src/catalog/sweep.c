@@ -99,24 +99,35 @@ static bool look_at_processes(trn_warehouse *w, trn_map *alive, uint64_t *oldest
 
 /* locks: pin_mu held */
 static void publish(trn_warehouse *w) {
-  atomic_store(w->oldest, w->pin_count ? w->pins[0].sequence : UINT64_MAX);
+  uint64_t oldest = w->pin_count ? w->pins[0].sequence : UINT64_MAX;
+  if (w->reading && w->read_from < oldest) oldest = w->read_from;
+  atomic_store(w->oldest, oldest);
+}
+
+/* locks: pin_mu held */
+static void end_before(trn_warehouse *w) {
+  w->reading--;
+  publish(w);
 }
 
 void trn__pin_before(trn_warehouse *w) {
+  if (w->base) w = w->base;
   pthread_mutex_lock(&w->pin_mu);
-  uint64_t now = atomic_load(w->oldest);
-  if (w->seen < now) atomic_store(w->oldest, w->seen); /* what will be read is not older than what was */
-  pthread_mutex_unlock(&w->pin_mu);
-}
-
-void trn__pin_cancel(trn_warehouse *w) {
-  pthread_mutex_lock(&w->pin_mu);
+  if (!w->reading++) w->read_from = w->seen; /* what will be read is not older than what was */
   publish(w);
   pthread_mutex_unlock(&w->pin_mu);
 }
 
+void trn__pin_cancel(trn_warehouse *w) {
+  if (w->base) w = w->base;
+  pthread_mutex_lock(&w->pin_mu);
+  end_before(w);
+  pthread_mutex_unlock(&w->pin_mu);
+}
+
 bool trn__pin_add(trn_warehouse *w, uint64_t sequence) {
-  bool ok = true;
+  bool ok = true, is_view = w->base != NULL; /* what that sees may not be committed yet */
+  if (is_view) w = w->base;
   pthread_mutex_lock(&w->pin_mu);
   size_t at = w->pin_count;
   while (at && w->pins[at - 1].sequence >= sequence) at--;
@@ -135,13 +146,14 @@ bool trn__pin_add(trn_warehouse *w, uint64_t sequence) {
       w->pin_count++;
     }
   }
-  w->seen = sequence;
-  publish(w);
+  if (!is_view && sequence > w->seen) w->seen = sequence;
+  end_before(w);
   pthread_mutex_unlock(&w->pin_mu);
   return ok;
 }
 
 void trn__pin_remove(trn_warehouse *w, uint64_t sequence) {
+  if (w->base) w = w->base;
   pthread_mutex_lock(&w->pin_mu);
   size_t at = 0;
   while (at < w->pin_count && w->pins[at].sequence != sequence) at++;
@@ -208,7 +220,7 @@ static trn_status list(trn_warehouse *w, trn_arena *arena, trn_vec *out, const c
   while (!status && more) {
     status = trn__sql_step(w, statement, &more, NULL);
     if (status || !more) break;
-    const char *text = trn__sql_text(statement, 0);
+    const char *text = trn__sql_column(statement, 0);
     char *copy = text ? trn__arena_strdup(arena, text) : NULL;
     if (!copy || !trn__vec_push(out, copy)) status = TRN_RESOURCE_EXHAUSTED;
   }
@@ -251,7 +263,7 @@ static void sweep_writes(trn_warehouse *w, trn_arena *arena, const trn_map *aliv
   while (!status && more) {
     status = trn__sql_step(w, statement, &more, NULL);
     if (status || !more) break;
-    const char *directory = trn__sql_text(statement, 0), *process = trn__sql_text(statement, 1);
+    const char *directory = trn__sql_column(statement, 0), *process = trn__sql_column(statement, 1);
     if (!directory || !process || trn__map_get(alive, process, strlen(process))) continue;
     char *copy = trn__arena_strdup(arena, directory);
     if (!copy || !trn__vec_push(&dead, copy)) status = TRN_RESOURCE_EXHAUSTED;
@@ -268,14 +280,19 @@ static void sweep_writes(trn_warehouse *w, trn_arena *arena, const trn_map *aliv
   trn__vec_finish(&dead);
 }
 
-void trn__sweep(trn_warehouse *w) {
+static void sweep(trn_warehouse *w, bool is_opening) {
+  if (w->base) return; /* its commit does */
   uint64_t oldest = 0;
   trn_arena *arena = trn__arena_create(0);
   trn_map *alive = trn__map_create();
   if (arena && alive && look_at_processes(w, alive, &oldest)) {
     sweep_garbage(w, arena, oldest);
     if (!w->in_memory) sweep_writes(w, arena, alive);
+    if (!w->in_memory && is_opening) trn__transactions_sweep(w, alive);
   }
   trn__map_destroy(alive, NULL);
   trn__arena_unref(arena);
 }
+
+void trn__sweep(trn_warehouse *w) { sweep(w, false); }
+void trn__sweep_opened(trn_warehouse *w) { sweep(w, true); }

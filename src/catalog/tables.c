@@ -42,7 +42,7 @@ char *trn__table_location(trn_warehouse *w, trn_arena *arena, const char *databa
   trn_status status =
       trn__sql_prepare(w, &statement, error, "SELECT location FROM databases WHERE name = ?", "s", database);
   if (!status) status = trn__sql_step(w, statement, &found, error);
-  const char *base = found ? trn__sql_text(statement, 0) : NULL;
+  const char *base = found ? trn__sql_column(statement, 0) : NULL;
   if (base) {
     if (strncmp(base, "file:", 5) == 0) base += 5;
     trn__strbuf_puts(&path, base);
@@ -66,7 +66,7 @@ char *trn__table_location(trn_warehouse *w, trn_arena *arena, const char *databa
   "byte_count, created_ms"
 
 static const char *text_of(trn_arena *arena, sqlite3_stmt *s, int column, bool *failed) {
-  const char *text = trn__sql_text(s, column), *copy = text ? trn__arena_strdup(arena, text) : NULL;
+  const char *text = trn__sql_column(s, column), *copy = text ? trn__arena_strdup(arena, text) : NULL;
   if (text && !copy) *failed = true;
   return copy;
 }
@@ -89,7 +89,7 @@ static trn_status read_row(trn_warehouse *w, trn_arena *arena, sqlite3_stmt *s, 
                            .row_count = sqlite3_column_int64(s, 11),
                            .byte_count = sqlite3_column_int64(s, 12),
                            .created_ms = sqlite3_column_int64(s, 13)};
-  const char *location = trn__sql_text(s, 8);
+  const char *location = trn__sql_column(s, 8);
   info->location = trn__path_outside(w, arena, location);
   if (failed || !info->catalog || (location && !info->location)) return trn__no_memory(error);
   if (!with_definition) return TRN_OK;
@@ -205,18 +205,18 @@ static void snapshot_destroy(void *self) {
 static const trn_table_ops snapshot_ops = {.struct_size = sizeof(trn_table_ops), .destroy = snapshot_destroy};
 
 /* locks: mu held, in a transaction */
-static trn_status read_files(snapshot *s, int64_t table, trn_error **error) {
+static trn_status read_files(snapshot *s, trn_warehouse *w, int64_t table, trn_error **error) {
   sqlite3_stmt *statement = NULL;
   bool more = true;
   trn_status status =
-      trn__sql_prepare(s->w, &statement, error,
+      trn__sql_prepare(w, &statement, error,
                        "SELECT path, row_count, byte_count FROM files WHERE table_id = ? ORDER BY id", "i", table);
   while (!status && more) {
-    status = trn__sql_step(s->w, statement, &more, error);
+    status = trn__sql_step(w, statement, &more, error);
     if (status || !more) break;
     trn_table_file *file = TRN_NEW(s->arena, trn_table_file);
-    const char *path = trn__sql_text(statement, 0);
-    if (file) *file = (trn_table_file){trn__path_outside(s->w, s->arena, path ? path : ""),
+    const char *path = trn__sql_column(statement, 0);
+    if (file) *file = (trn_table_file){trn__path_outside(w, s->arena, path ? path : ""),
                                        sqlite3_column_int64(statement, 1), sqlite3_column_int64(statement, 2)};
     if (!file || !file->path || !trn__vec_push(&s->files, file)) status = trn__no_memory(error);
   }
@@ -226,40 +226,36 @@ static trn_status read_files(snapshot *s, int64_t table, trn_error **error) {
   return status;
 }
 
-/* locks: mu held */
-static trn_status read_snapshot(snapshot *s, const char *database, const char *name, trn_table_row *row,
-                                trn_error **error) {
+/* Gives the row; its texts are the snapshot's. */
+static trn_status read_snapshot(snapshot *s, trn_session *session, const char *database, const char *name,
+                                trn_table_row *row, trn_error **error) {
+  trn_change change;
+  bool is_before = true;
   trn__pin_before(s->w);
-  trn_status status = trn__sql_begin(s->w, false, error);
+  trn_status status = trn__change_begin(&change, s->w, session, false, error);
   if (!status) {
-    status = trn__sql_sequence(s->w, false, &s->sequence, error);
-    if (!status) status = trn__table_find(s->w, s->arena, database, name, row, error);
-    if (!status && row->info.kind == TRN_TABLE_MANAGED) status = read_files(s, row->id, error);
-    status = trn__sql_end(s->w, status, error);
+    status = trn__sql_sequence(change.w, false, &s->sequence, error);
+    if (!status) status = trn__table_find(change.w, s->arena, database, name, row, error);
+    if (!status && row->info.kind == TRN_TABLE_MANAGED) status = read_files(s, change.w, row->id, error);
+    if (!status) {
+      is_before = false;
+      s->is_pinned = trn__pin_add(change.w, s->sequence);
+      if (!s->is_pinned) status = trn__no_memory(error);
+    }
+    status = trn__change_end(&change, status, error);
   }
-  if (status) {
-    trn__pin_cancel(s->w);
-    return status;
-  }
-  s->is_pinned = trn__pin_add(s->w, s->sequence);
-  return s->is_pinned ? TRN_OK : trn__no_memory(error);
+  if (is_before) trn__pin_cancel(s->w);
+  return status;
 }
 
 trn_status trn__warehouse_get_table(void *self, trn_session *session, const char *database, const char *name,
                                     trn_table **out, trn_error **error) {
-  trn_warehouse *w = self;
   trn_table_row row;
-  (void)session;
   snapshot *s = calloc(1, sizeof *s);
   if (!s) return trn__no_memory(error);
-  s->w = trn__warehouse_ref(w);
+  s->w = trn__warehouse_ref(self);
   s->arena = trn__arena_create(0);
-  trn_status status = s->arena ? TRN_OK : trn__no_memory(error);
-  if (!status) {
-    pthread_mutex_lock(&w->mu);
-    status = read_snapshot(s, database, name, &row, error);
-    pthread_mutex_unlock(&w->mu);
-  }
+  trn_status status = s->arena ? read_snapshot(s, session, database, name, &row, error) : trn__no_memory(error);
   bool managed = !status && row.info.kind == TRN_TABLE_MANAGED;
   if (!status && trn_table_create(&snapshot_ops, s, &row.info, s->list, s->files.count, managed, out))
     status = trn__no_memory(error);
@@ -269,75 +265,54 @@ trn_status trn__warehouse_get_table(void *self, trn_session *session, const char
 
 trn_status trn__warehouse_list_tables(void *self, trn_session *session, const char *database, bool with_schema,
                                       trn_each_table each, void *user, trn_error **error) {
-  trn_warehouse *w = self;
   sqlite3_stmt *statement = NULL;
   trn_vec found = {0};
+  trn_change change;
   bool more = true;
-  (void)session;
-  trn_arena *arena = trn__arena_create(0);
-  if (!arena) return trn__no_memory(error);
-  pthread_mutex_lock(&w->mu);
-  trn_status status = trn__database_check(w, database, error);
+  trn_status status = trn__change_begin(&change, self, session, false, error);
+  if (status) return status;
+  trn_arena *arena = trn__arena_ref(change.arena);
+  status = trn__database_check(change.w, database, error);
   if (!status)
-    status = trn__sql_prepare(w, &statement, error,
+    status = trn__sql_prepare(change.w, &statement, error,
                               "SELECT " TABLE_COLUMNS " FROM tables WHERE database = ? ORDER BY name", "s", database);
   while (!status && more) {
-    status = trn__sql_step(w, statement, &more, error);
+    status = trn__sql_step(change.w, statement, &more, error);
     if (status || !more) break;
     trn_table_row *row = TRN_NEW(arena, trn_table_row);
     if (!row || !trn__vec_push(&found, row)) status = trn__no_memory(error);
-    if (!status) status = read_row(w, arena, statement, with_schema, row, error);
+    if (!status) status = read_row(change.w, arena, statement, with_schema, row, error);
   }
   sqlite3_finalize(statement);
-  pthread_mutex_unlock(&w->mu);
+  status = trn__change_end(&change, status, error);
   for (size_t i = 0; !status && i < found.count; i++) each(user, &((trn_table_row *)found.items[i])->info);
   trn__vec_finish(&found);
   trn__arena_unref(arena);
   return status;
 }
 
-/* ---- changes: each is one transaction ---- */
-
-/* Opens a transaction that changes something; gives its sequence. locks: mu held */
-static trn_status begin(trn_warehouse *w, uint64_t *sequence, trn_error **error) {
-  trn_status status = trn__sql_begin(w, true, error);
-  if (status) return status;
-  status = trn__sql_sequence(w, true, sequence, error);
-  return status ? trn__sql_end(w, status, error) : TRN_OK;
-}
+/* ---- changes ---- */
 
 trn_status trn__warehouse_create_table(void *self, trn_session *session, const trn_table_info *table, bool replace,
                                        trn_error **error) {
-  trn_warehouse *w = self;
-  uint64_t sequence = 0;
-  (void)session;
-  pthread_mutex_lock(&w->mu);
-  trn_status status = begin(w, &sequence, error);
-  if (!status) status = trn__sql_end(w, trn__table_insert(w, table, replace, sequence, NULL, error), error);
-  pthread_mutex_unlock(&w->mu);
-  if (!status && replace) trn__sweep(w);
-  return status;
+  trn_change change;
+  trn_status status = trn__change_begin(&change, self, session, true, error);
+  if (status) return status;
+  change.sweeps = replace;
+  return trn__change_end(&change, trn__table_insert(change.w, table, replace, change.sequence, NULL, error), error);
 }
 
 trn_status trn__warehouse_drop_table(void *self, trn_session *session, const char *database, const char *name, bool purge,
                                      trn_error **error) {
-  trn_warehouse *w = self;
   trn_table_row row;
-  uint64_t sequence = 0;
-  (void)session, (void)purge;
-  trn_arena *arena = trn__arena_create(0);
-  if (!arena) return trn__no_memory(error);
-  pthread_mutex_lock(&w->mu);
-  trn_status status = begin(w, &sequence, error);
-  if (!status) {
-    status = trn__table_find(w, arena, database, name, &row, error);
-    if (!status) status = delete_table(w, row.id, sequence, error);
-    status = trn__sql_end(w, status, error);
-  }
-  pthread_mutex_unlock(&w->mu);
-  trn__arena_unref(arena);
-  if (!status) trn__sweep(w);
-  return status;
+  trn_change change;
+  (void)purge;
+  trn_status status = trn__change_begin(&change, self, session, true, error);
+  if (status) return status;
+  change.sweeps = true;
+  status = trn__table_find(change.w, change.arena, database, name, &row, error);
+  if (!status) status = delete_table(change.w, row.id, change.sequence, error);
+  return trn__change_end(&change, status, error);
 }
 
 /* A new name that is taken: as Spark shows it, without the catalog. */
@@ -377,22 +352,13 @@ static trn_status rename_row(trn_warehouse *w, trn_arena *arena, const trn_table
 
 trn_status trn__warehouse_rename_table(void *self, trn_session *session, const char *database, const char *name,
                                        const char *to_database, const char *to_name, trn_error **error) {
-  trn_warehouse *w = self;
   trn_table_row row;
-  uint64_t sequence = 0;
-  (void)session;
-  trn_arena *arena = trn__arena_create(0);
-  if (!arena) return trn__no_memory(error);
-  pthread_mutex_lock(&w->mu);
-  trn_status status = begin(w, &sequence, error);
-  if (!status) {
-    status = trn__table_find(w, arena, database, name, &row, error);
-    if (!status) status = rename_row(w, arena, &row, to_database, to_name, sequence, error);
-    status = trn__sql_end(w, status, error);
-  }
-  pthread_mutex_unlock(&w->mu);
-  trn__arena_unref(arena);
-  return status;
+  trn_change change;
+  trn_status status = trn__change_begin(&change, self, session, true, error);
+  if (status) return status;
+  status = trn__table_find(change.w, change.arena, database, name, &row, error);
+  if (!status) status = rename_row(change.w, change.arena, &row, to_database, to_name, change.sequence, error);
+  return trn__change_end(&change, status, error);
 }
 
 /* locks: mu held, in a transaction */
@@ -418,22 +384,13 @@ static trn_status change_row(trn_warehouse *w, trn_arena *arena, const trn_table
 
 trn_status trn__warehouse_alter_table(void *self, trn_session *session, const trn_table_info *table,
                                       uint64_t expected_version, trn_error **error) {
-  trn_warehouse *w = self;
   trn_table_row row;
-  uint64_t sequence = 0;
-  (void)session;
-  trn_arena *arena = trn__arena_create(0);
-  if (!arena) return trn__no_memory(error);
-  pthread_mutex_lock(&w->mu);
-  trn_status status = begin(w, &sequence, error);
-  if (!status) {
-    status = trn__table_find(w, arena, table->database, table->name, &row, error);
-    if (!status && expected_version && row.info.version != expected_version)
-      status = trn_error_set(error, TRN_ABORTED, NULL, "The table %s was changed meanwhile", table->name);
-    if (!status) status = change_row(w, arena, &row, table, sequence, error);
-    status = trn__sql_end(w, status, error);
-  }
-  pthread_mutex_unlock(&w->mu);
-  trn__arena_unref(arena);
-  return status;
+  trn_change change;
+  trn_status status = trn__change_begin(&change, self, session, true, error);
+  if (status) return status;
+  status = trn__table_find(change.w, change.arena, table->database, table->name, &row, error);
+  if (!status && expected_version && row.info.version != expected_version)
+    status = trn_error_set(error, TRN_ABORTED, NULL, "The table %s was changed meanwhile", table->name);
+  if (!status) status = change_row(change.w, change.arena, &row, table, change.sequence, error);
+  return trn__change_end(&change, status, error);
 }

@@ -36,12 +36,19 @@ trn_warehouse *trn__warehouse_ref(trn_warehouse *w) {
 
 void trn__warehouse_unref(trn_warehouse *w) {
   if (!w || atomic_fetch_sub_explicit(&w->refs, 1, memory_order_acq_rel) != 1) return;
+  if (w->base) {
+    trn__transaction_free(w);
+    return;
+  }
   if (w->db && !w->in_memory) trn__sweep(w);
   sqlite3_close(w->db);
   if (w->in_memory && w->directory) trn__remove_all(w->directory);
   trn__process_close(w);
   pthread_mutex_destroy(&w->mu);
   pthread_mutex_destroy(&w->pin_mu);
+  pthread_mutex_destroy(&w->turn_mu);
+  pthread_cond_destroy(&w->turn);
+  trn__vec_finish(&w->transactions);
   free(w->pins);
   free(w->directory), free(w->name);
   free(w);
@@ -111,7 +118,7 @@ static trn_status make_schema(trn_warehouse *w, trn_error **error) {
   return trn__sql_end(w, status, error);
 }
 
-static trn_status open_db(trn_warehouse *w, uint64_t lock_ms, trn_error **error) {
+static trn_status open_db(trn_warehouse *w, trn_error **error) {
   trn_strbuf path = {0};
   trn__strbuf_printf(&path, w->in_memory ? ":memory:%s" : "%s/catalog.sqlite", w->in_memory ? "" : w->directory);
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
@@ -122,10 +129,12 @@ static trn_status open_db(trn_warehouse *w, uint64_t lock_ms, trn_error **error)
   int code = sqlite3_open_v2(path.data, &w->db, flags, NULL);
   trn__strbuf_finish(&path);
   if (code != SQLITE_OK) return trn__sql_error(w, code, error);
-  sqlite3_busy_timeout(w->db, lock_ms > INT_MAX ? INT_MAX : (int)(lock_ms ? lock_ms : LOCK_MS));
+  sqlite3_busy_timeout(w->db, w->lock_ms > INT_MAX ? INT_MAX : (int)w->lock_ms);
   /* FULL: what was committed stays committed when the power fails. */
   trn_status status = w->in_memory ? TRN_OK : exec(w, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", error);
-  return status ? status : make_schema(w, error);
+  if (!status) status = make_schema(w, error);
+  sqlite3_busy_timeout(w->db, TRN_WAREHOUSE_BUSY_MS); /* who waits longer does so without the lock (change.c) */
+  return status;
 }
 
 static trn_status create(const trn_warehouse_options *options, trn_warehouse **out, trn_error **error) {
@@ -136,9 +145,16 @@ static trn_status create(const trn_warehouse_options *options, trn_warehouse **o
   w->oldest = &w->own_oldest;
   w->process_file = -1;
   w->grace_ms = options->grace_ms;
+  w->lock_ms = options->lock_ms ? options->lock_ms : LOCK_MS;
   w->in_memory = !options->directory;
   pthread_mutex_init(&w->mu, NULL);
   pthread_mutex_init(&w->pin_mu, NULL);
+  pthread_mutex_init(&w->turn_mu, NULL);
+  pthread_condattr_t clock;
+  pthread_condattr_init(&clock);
+  pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+  pthread_cond_init(&w->turn, &clock);
+  pthread_condattr_destroy(&clock);
   w->name = strdup(options->name ? options->name : TRN_DEFAULT_CATALOG);
   *out = w;
   return w->name ? TRN_OK : trn__no_memory(error);
@@ -163,7 +179,7 @@ trn_status trn__database_check(trn_warehouse *w, const char *database, trn_error
 static trn_status read_database(trn_arena *arena, sqlite3_stmt *s, trn_database_info *out, trn_error **error) {
   const char *texts[4];
   for (int i = 0; i < 4; i++) {
-    const char *text = trn__sql_text(s, i);
+    const char *text = trn__sql_column(s, i);
     texts[i] = text ? trn__arena_strdup(arena, text) : NULL;
     if (text && !texts[i]) return trn__no_memory(error);
   }
@@ -188,27 +204,25 @@ static trn_status fill_location(trn_warehouse *w, trn_arena *arena, trn_database
 
 static trn_status list_databases(void *self, trn_session *session, trn_each_database each, void *user,
                                  trn_error **error) {
-  trn_warehouse *w = self;
   sqlite3_stmt *statement = NULL;
   trn_vec found = {0};
+  trn_change change;
   bool more = true;
-  (void)session;
-  trn_arena *arena = trn__arena_create(0);
-  if (!arena) return trn__no_memory(error);
-  pthread_mutex_lock(&w->mu);
-  trn_status status =
-      trn__sql_prepare(w, &statement, error,
-                       "SELECT name, comment, owner, location, properties, created_ms FROM databases ORDER BY name", "");
+  trn_status status = trn__change_begin(&change, self, session, false, error);
+  if (status) return status;
+  trn_arena *arena = trn__arena_ref(change.arena);
+  status = trn__sql_prepare(change.w, &statement, error,
+                            "SELECT name, comment, owner, location, properties, created_ms FROM databases ORDER BY name", "");
   while (!status && more) {
-    status = trn__sql_step(w, statement, &more, error);
+    status = trn__sql_step(change.w, statement, &more, error);
     if (status || !more) break;
     trn_database_info *info = TRN_NEW(arena, trn_database_info);
     if (!info || !trn__vec_push(&found, info)) status = trn__no_memory(error);
     if (!status) status = read_database(arena, statement, info, error);
-    if (!status) status = fill_location(w, arena, info, error);
+    if (!status) status = fill_location(change.w, arena, info, error);
   }
   sqlite3_finalize(statement);
-  pthread_mutex_unlock(&w->mu);
+  status = trn__change_end(&change, status, error);
   for (size_t i = 0; !status && i < found.count; i++) each(user, found.items[i]);
   trn__vec_finish(&found);
   trn__arena_unref(arena);
@@ -216,51 +230,37 @@ static trn_status list_databases(void *self, trn_session *session, trn_each_data
 }
 
 static trn_status create_database(void *self, trn_session *session, const trn_database_info *info, trn_error **error) {
-  trn_warehouse *w = self;
   trn_strbuf properties = {0};
+  trn_change change;
   bool found = false;
-  (void)session;
   trn__properties_encode(&properties, info->properties, info->property_count);
-  if (properties.failed) {
-    trn__strbuf_finish(&properties);
-    return trn__no_memory(error);
-  }
-  pthread_mutex_lock(&w->mu);
-  trn_status status = trn__sql_begin(w, true, error);
+  trn_status status = properties.failed ? trn__no_memory(error) : trn__change_begin(&change, self, session, true, error);
   if (!status) {
-    status = find_database(w, info->name, &found, error);
+    status = find_database(change.w, info->name, &found, error);
     if (!status && found)
-      status = trn__named_error(w, TRN_ALREADY_EXISTS, "SCHEMA_ALREADY_EXISTS", "schemaName", info->name, NULL, error);
+      status = trn__named_error(change.w, TRN_ALREADY_EXISTS, "SCHEMA_ALREADY_EXISTS", "schemaName", info->name, NULL, error);
     if (!status)
-      status = trn__sql_run(w, error, "INSERT INTO databases VALUES(?, ?, ?, ?, ?, ?)", "ssssbi", info->name,
+      status = trn__sql_run(change.w, error, "INSERT INTO databases VALUES(?, ?, ?, ?, ?, ?)", "ssssbi", info->name,
                             info->comment, info->owner, info->location, properties.data, properties.size,
                             trn__wall_ms());
-    status = trn__sql_end(w, status, error);
+    status = trn__change_end(&change, status, error);
   }
-  pthread_mutex_unlock(&w->mu);
   trn__strbuf_finish(&properties);
   return status;
 }
 
 static trn_status alter_database(void *self, trn_session *session, const trn_database_info *info, trn_error **error) {
-  trn_warehouse *w = self;
   trn_strbuf properties = {0};
-  (void)session;
+  trn_change change;
   trn__properties_encode(&properties, info->properties, info->property_count);
-  if (properties.failed) {
-    trn__strbuf_finish(&properties);
-    return trn__no_memory(error);
-  }
-  pthread_mutex_lock(&w->mu);
-  trn_status status = trn__sql_begin(w, true, error);
+  trn_status status = properties.failed ? trn__no_memory(error) : trn__change_begin(&change, self, session, true, error);
   if (!status) {
-    status = trn__database_check(w, info->name, error);
+    status = trn__database_check(change.w, info->name, error);
     if (!status)
-      status = trn__sql_run(w, error, "UPDATE databases SET comment = ?, location = ?, properties = ? WHERE name = ?",
+      status = trn__sql_run(change.w, error, "UPDATE databases SET comment = ?, location = ?, properties = ? WHERE name = ?",
                             "ssbs", info->comment, info->location, properties.data, properties.size, info->name);
-    status = trn__sql_end(w, status, error);
+    status = trn__change_end(&change, status, error);
   }
-  pthread_mutex_unlock(&w->mu);
   trn__strbuf_finish(&properties);
   return status;
 }
@@ -287,23 +287,16 @@ static trn_status drop_tables_of(trn_warehouse *w, const char *name, bool cascad
 }
 
 static trn_status drop_database(void *self, trn_session *session, const char *name, bool cascade, trn_error **error) {
-  trn_warehouse *w = self;
-  uint64_t sequence = 0;
-  (void)session;
-  pthread_mutex_lock(&w->mu);
-  trn_status status = trn__sql_begin(w, true, error);
-  if (!status) {
-    status = trn__database_check(w, name, error);
-    if (!status && strcmp(name, TRN_DEFAULT_DATABASE) == 0)
-      status = trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "The database %s cannot be dropped", name);
-    if (!status) status = trn__sql_sequence(w, true, &sequence, error);
-    if (!status) status = drop_tables_of(w, name, cascade, sequence, error);
-    if (!status) status = trn__sql_run(w, error, "DELETE FROM databases WHERE name = ?", "s", name);
-    status = trn__sql_end(w, status, error);
-  }
-  pthread_mutex_unlock(&w->mu);
-  if (!status) trn__sweep(w);
-  return status;
+  trn_change change;
+  trn_status status = trn__change_begin(&change, self, session, true, error);
+  if (status) return status;
+  change.sweeps = true;
+  status = trn__database_check(change.w, name, error);
+  if (!status && strcmp(name, TRN_DEFAULT_DATABASE) == 0)
+    status = trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "The database %s cannot be dropped", name);
+  if (!status) status = drop_tables_of(change.w, name, cascade, change.sequence, error);
+  if (!status) status = trn__sql_run(change.w, error, "DELETE FROM databases WHERE name = ?", "s", name);
+  return trn__change_end(&change, status, error);
 }
 
 static const trn_catalog_ops warehouse_ops = {.struct_size = sizeof(trn_catalog_ops),
@@ -322,7 +315,11 @@ static const trn_catalog_ops warehouse_ops = {.struct_size = sizeof(trn_catalog_
                                               .list_partitions = trn__warehouse_list_partitions,
                                               .add_partitions = trn__warehouse_add_partitions,
                                               .drop_partitions = trn__warehouse_drop_partitions,
-                                              .destroy = destroy};
+                                              .destroy = destroy,
+                                              .begin_transaction = trn__transaction_begin,
+                                              .savepoint = trn__transaction_savepoint,
+                                              .end_transaction = trn__transaction_end,
+                                              .release_transaction = trn__transaction_release};
 
 trn_status trn_warehouse_open(const trn_warehouse_options *given, trn_catalog **out, trn_error **error) {
   trn_warehouse_options options = {0};
@@ -331,9 +328,9 @@ trn_status trn_warehouse_open(const trn_warehouse_options *given, trn_catalog **
   memcpy(&options, given, given->struct_size < sizeof options ? given->struct_size : sizeof options);
   trn_status status = create(&options, &w, error);
   if (!status && options.directory) status = make_directory(options.directory, &w->directory, error);
-  if (!status) status = open_db(w, options.lock_ms, error);
+  if (!status) status = open_db(w, error);
   if (!status && !w->in_memory) status = trn__process_open(w, error);
-  if (!status && !w->in_memory) trn__sweep(w);
+  if (!status && !w->in_memory) trn__sweep_opened(w);
   if (!status && trn_catalog_create(&warehouse_ops, w, w->name, out)) status = trn__no_memory(error);
   if (status) trn__warehouse_unref(w);
   return status;

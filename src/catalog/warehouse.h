@@ -9,8 +9,11 @@
  *   tables.c      tables and views              definition.c   trn_table_info <-> bytes
  *   writes.c      writes, truncation            partitions.c   partitions by their directories
  *   sweep.c       snapshots in use, leftovers   parquet.c      row counts out of footers
+ *   change.c      the frame of every function of the catalog: lock, transaction, turn
+ *   transaction.c transactions of sessions: views of the warehouse with a connection of their own
  *
- * Locks: `mu` guards the one connection; held during a transaction, never while calling out. `pin_mu` inside of it. */
+ * Locks, outermost first: the turn of who writes (turn_mu is held for a moment only), `mu`, which guards a connection and is
+ * held during a transaction of SQLite, never while calling out, `pin_mu`. */
 #ifndef TRN_CATALOG_WAREHOUSE_H
 #define TRN_CATALOG_WAREHOUSE_H
 #include <pthread.h>
@@ -26,14 +29,30 @@ typedef struct trn_pin {
   size_t count;
 } trn_pin;
 
+enum {
+  TRN_WAREHOUSE_BUSY_MS = 100 /* how long SQLite waits for another process, with the lock held */
+};
+
 typedef struct trn_warehouse {
   atomic_size_t refs;
+  /* Of a view: what one transaction sees. Its connection, lock, directory and names are its own, all else is the base's. */
+  struct trn_warehouse *base; /* a reference; NULL: it is the warehouse itself */
+  trn_session *session;       /* whose transaction it is; not a reference, only compared */
+  bool is_begun, is_ended, has_written; /* guarded by mu */
+  uint64_t pinned, sequence;            /* the snapshot's; the highest that was seen */
+  char *files;                          /* the directory of its writes; NULL: none yet */
+
   sqlite3 *db;
   pthread_mutex_t mu;
   char *directory; /* absolute; NULL: in memory, until the first table has rows */
   bool in_memory;
+  bool in_file; /* in memory, but for a file in the temporary directory */
   char *name;
-  uint64_t grace_ms;
+  uint64_t grace_ms, lock_ms;
+  pthread_mutex_t turn_mu;
+  pthread_cond_t turn;
+  struct trn_warehouse *writer; /* whose turn it is to write; guarded by turn_mu */
+  trn_vec transactions;         /* views; guarded by pin_mu */
   char process[TRN_UUID_SIZE];
   int process_file; /* locked; -1: in memory */
   _Atomic(uint64_t) *oldest; /* mapped from the file, or `own_oldest` */
@@ -41,13 +60,46 @@ typedef struct trn_warehouse {
   pthread_mutex_t pin_mu;
   trn_pin *pins; /* in order of sequences; guarded by pin_mu */
   size_t pin_count, pin_capacity;
-  uint64_t seen; /* a sequence that was read; guarded by mu */
+  uint64_t seen;      /* the highest sequence that was read */
+  size_t reading;     /* snapshots that are about to be pinned; guarded by pin_mu, as these */
+  uint64_t read_from; /* none of those is older */
 } trn_warehouse;
 
 trn_warehouse *trn__warehouse_ref(trn_warehouse *w);
 void trn__warehouse_unref(trn_warehouse *w);
 /* The directory; made when in memory. NULL: `error` says why. locks: mu held */
 const char *trn__warehouse_directory(trn_warehouse *w, trn_error **error);
+
+/* ---- change.c ---- */
+/* A function of the catalog at work: `w` is the session's view, locked, in a transaction. */
+typedef struct trn_change {
+  trn_warehouse *w; /* one reference */
+  trn_arena *arena;
+  uint64_t sequence; /* of what writes */
+  bool writes, is_open;
+  bool sweeps; /* set by the function: files may be garbage after it */
+} trn_change;
+/* UNAVAILABLE: others write for too long; ABORTED: the session's transaction reads what is no longer the newest. Unless OK, there
+ * is nothing to end. `session` may be NULL. locks: takes mu */
+trn_status trn__change_begin(trn_change *change, trn_warehouse *w, trn_session *session, bool writes, trn_error **error);
+/* Commits when `status` is OK, else rolls back; gives the status of all. */
+trn_status trn__change_end(trn_change *change, trn_status status, trn_error **error);
+void trn__turn_end(trn_warehouse *view);
+
+/* ---- transaction.c ---- */
+trn_status trn__transaction_begin(void *self, trn_session *session, void **out, trn_error **error);
+trn_status trn__transaction_savepoint(void *self, void *state, trn_savepoint_action action, const char *name,
+                                      trn_error **error);
+trn_status trn__transaction_end(void *self, void *state, bool is_commit, trn_error **error);
+void trn__transaction_release(void *self, void *state);
+void trn__transaction_free(trn_warehouse *view);
+/* What the session sees: a reference. */
+trn_warehouse *trn__transaction_view(trn_warehouse *w, trn_session *session);
+/* A statement in it. locks: mu held */
+trn_status trn__transaction_enter(trn_warehouse *view, trn_error **error);
+trn_status trn__transaction_leave(trn_warehouse *view, uint64_t sequence, trn_status status, trn_error **error);
+const char *trn__transaction_directory(trn_warehouse *view, trn_arena *arena, trn_error **error);
+void trn__transactions_sweep(trn_warehouse *w, const trn_map *alive);
 
 /* ---- sql.c: locks: mu held by the caller ---- */
 /* What SQLite said, as an error. */
@@ -58,7 +110,7 @@ trn_status trn__sql_prepare(trn_warehouse *w, sqlite3_stmt **out, trn_error **er
 trn_status trn__sql_run(trn_warehouse *w, trn_error **error, const char *sql, const char *types, ...);
 /* One row? *found. Then the caller reads columns, and finalizes in either case. */
 trn_status trn__sql_step(trn_warehouse *w, sqlite3_stmt *statement, bool *found, trn_error **error);
-const char *trn__sql_text(sqlite3_stmt *statement, int column); /* NULL: null */
+const char *trn__sql_column(sqlite3_stmt *statement, int column); /* NULL: null */
 /* Transactions. `end` commits when `status` is OK, else rolls back; gives the status of all. */
 trn_status trn__sql_begin(trn_warehouse *w, bool writes, trn_error **error);
 trn_status trn__sql_end(trn_warehouse *w, trn_status status, trn_error **error);
@@ -142,7 +194,7 @@ trn_status trn__warehouse_drop_partitions(void *self, trn_session *session, cons
 /* ---- sweep.c ---- */
 trn_status trn__process_open(trn_warehouse *w, trn_error **error); /* the process file */
 void trn__process_close(trn_warehouse *w);
-/* A snapshot is about to be read: nothing that it may see goes. locks: mu held */
+/* A snapshot is about to be read: nothing that it may see goes, until trn__pin_add or trn__pin_cancel. */
 void trn__pin_before(trn_warehouse *w);
 /* It was read, with this sequence: stays until unpinned. Ends `before` in either case. False: out of memory. */
 bool trn__pin_add(trn_warehouse *w, uint64_t sequence);
@@ -153,6 +205,7 @@ trn_status trn__files_retire(trn_warehouse *w, int64_t table, const char *partit
                              trn_error **error);
 /* Removes what nobody needs: best effort. locks: takes mu */
 void trn__sweep(trn_warehouse *w);
+void trn__sweep_opened(trn_warehouse *w); /* also transactions of processes that died */
 /* Removes a file or a directory with all that is in it. */
 void trn__remove_all(const char *path);
 

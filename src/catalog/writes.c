@@ -107,10 +107,17 @@ static trn_status find_target(table_write *t, trn_error **error) {
   return TRN_OK;
 }
 
-/* Chooses the directory, and lists the write as running, so that it is swept when this process dies. */
+/* Chooses the directory, and lists the write as running, so that it is swept when this process dies. A transaction's files
+ * are in its own, which is swept as a whole. locks: mu held, in a transaction */
 static trn_status register_write(table_write *t, trn_error **error) {
   char id[TRN_UUID_SIZE];
   trn__uuid4(id);
+  if (t->w->base) {
+    const char *own = trn__transaction_directory(t->w, t->arena, error);
+    if (!own) return TRN_RESOURCE_EXHAUSTED;
+    t->directory = trn__arena_printf(t->arena, "%s/_w-%s", own, id);
+    return t->directory ? TRN_OK : trn__no_memory(error);
+  }
   const char *base = trn__table_location(t->w, t->arena, t->request.database, t->request.name, error);
   if (!base) return TRN_RESOURCE_EXHAUSTED;
   t->directory = trn__arena_printf(t->arena, "%s/_w-%s", base, id);
@@ -119,16 +126,21 @@ static trn_status register_write(table_write *t, trn_error **error) {
   return trn__sql_run(t->w, error, "INSERT INTO writes VALUES(?, ?)", "ss", t->kept, t->w->process);
 }
 
-static trn_status begin_in_db(table_write *t, trn_error **error) {
-  pthread_mutex_lock(&t->w->mu);
-  trn_status status = trn__sql_begin(t->w, true, error);
-  if (!status) {
-    status = find_target(t, error);
-    if (!status && t->info->kind == TRN_TABLE_MANAGED) status = register_write(t, error);
-    status = trn__sql_end(t->w, status, error);
+static trn_status begin_in_db(table_write *t, trn_session *session, trn_error **error) {
+  trn_change change;
+  trn_status status = trn__change_begin(&change, t->w, session, true, error);
+  if (status) return status;
+  if (change.w != t->w) { /* from here on, all of it is the transaction's */
+    trn__warehouse_unref(t->w);
+    t->w = trn__warehouse_ref(change.w);
   }
-  pthread_mutex_unlock(&t->w->mu);
-  return status;
+  status = find_target(t, error);
+  if (!status && t->info->kind == TRN_TABLE_MANAGED) status = register_write(t, error);
+  if (!status && t->info->kind != TRN_TABLE_MANAGED && t->w->base)
+    status = trn_error_set(error, TRN_FAILED_PRECONDITION, NULL,
+                           "%s is an external table: rows are written to it at once, which is no part of a transaction",
+                           t->request.name);
+  return trn__change_end(&change, status, error);
 }
 
 static trn_status failed(trn_error **error, const char *what, const char *path) {
@@ -184,10 +196,9 @@ static trn_status begin_outside(table_write *t, const char *ending, trn_error **
 /* ---- ending ---- */
 
 static void forget(table_write *t) {
-  if (!t->kept) return;
-  pthread_mutex_lock(&t->w->mu);
-  trn__sql_run(t->w, NULL, "DELETE FROM writes WHERE directory = ?", "s", t->kept);
-  pthread_mutex_unlock(&t->w->mu);
+  trn_change change;
+  if (!t->kept || trn__change_begin(&change, t->w, NULL, true, NULL)) return; /* then it is swept with the process */
+  trn__change_end(&change, trn__sql_run(t->w, NULL, "DELETE FROM writes WHERE directory = ?", "s", t->kept), NULL);
 }
 
 static void write_abort(void *self) {
@@ -195,7 +206,8 @@ static void write_abort(void *self) {
   trn__directory_write_abort(t->outside);
   t->outside = NULL;
   /* A writer that was told to stop may be in the middle of making a file. */
-  for (int i = 0; t->kept && i < ABORT_TRIES; i++) {
+  bool is_managed = t->directory && t->info && t->info->kind == TRN_TABLE_MANAGED;
+  for (int i = 0; is_managed && i < ABORT_TRIES; i++) {
     const struct timespec pause = {.tv_nsec = ABORT_PAUSE_NS};
     trn__remove_all(t->directory);
     if (i) nanosleep(&pause, NULL);
@@ -289,7 +301,7 @@ static trn_status retire_matching(table_write *t, int64_t table, uint64_t sequen
     bool matches = false;
     status = trn__sql_step(t->w, statement, &more, error);
     if (status || !more) break;
-    const char *partition = trn__sql_text(statement, 0);
+    const char *partition = trn__sql_column(statement, 0);
     status = trn__partition_matches(t->info, partition ? partition : "", t->request.partition,
                                     t->request.partition_count, &matches, error);
     char *copy = matches && !status ? trn__arena_strdup(t->arena, partition) : NULL;
@@ -313,7 +325,7 @@ static trn_status forget_matching(table_write *t, int64_t table, trn_error **err
     bool matches = false;
     status = trn__sql_step(t->w, statement, &more, error);
     if (status || !more) break;
-    const char *partition = trn__sql_text(statement, 0);
+    const char *partition = trn__sql_column(statement, 0);
     status = trn__partition_matches(t->info, partition ? partition : "", t->request.partition,
                                     t->request.partition_count, &matches, error);
     char *copy = matches && !status ? trn__arena_strdup(t->arena, partition) : NULL;
@@ -371,11 +383,9 @@ static trn_status find_again(table_write *t, uint64_t sequence, int64_t *table, 
 }
 
 /* locks: mu held, in a transaction */
-static trn_status commit_in_db(table_write *t, trn_error **error) {
-  uint64_t sequence = 0;
+static trn_status commit_in_db(table_write *t, uint64_t sequence, trn_error **error) {
   int64_t table = 0;
-  trn_status status = trn__sql_sequence(t->w, true, &sequence, error);
-  if (!status) status = find_again(t, sequence, &table, error);
+  trn_status status = find_again(t, sequence, &table, error);
   if (!status && t->info->kind == TRN_TABLE_MANAGED) {
     if (t->request.mode == TRN_WRITE_OVERWRITE && !t->request.partition_count) {
       status = trn__files_retire(t->w, table, NULL, sequence, error);
@@ -420,22 +430,19 @@ static trn_status write_commit(void *self, int64_t row_count, trn_error **error)
     status = trn__directory_write_commit(t->outside, placed, error);
     t->outside = NULL;
   }
+  trn_change change;
+  if (!status) status = trn__change_begin(&change, t->w, NULL, true, error);
   if (!status) {
-    pthread_mutex_lock(&t->w->mu);
-    status = trn__sql_begin(t->w, true, error);
-    if (!status) {
-      status = commit_in_db(t, error);
-      if (!status && placed) status = note_placed(t, placed, error);
-      status = trn__sql_end(t->w, status, error);
-    }
-    pthread_mutex_unlock(&t->w->mu);
+    status = commit_in_db(t, change.sequence, error);
+    if (!status && placed) status = note_placed(t, placed, error);
+    status = trn__change_end(&change, status, error);
   }
   trn__map_destroy(placed, NULL);
   if (status) {
     write_abort(t);
     return status;
   }
-  if (t->kept && !t->files.count) trn__remove_all(t->directory);
+  if (!t->files.count && t->info->kind == TRN_TABLE_MANAGED) trn__remove_all(t->directory);
   if (t->request.mode != TRN_WRITE_APPEND) trn__sweep(t->w);
   return TRN_OK;
 }
@@ -445,11 +452,12 @@ static const trn_table_write_ops write_ops = {.struct_size = sizeof(trn_table_wr
                                               .abort = write_abort,
                                               .destroy = write_destroy};
 
-static trn_status start(table_write *t, const trn_write_request *request, trn_table_write **out, trn_error **error) {
+static trn_status start(table_write *t, trn_session *session, const trn_write_request *request, trn_table_write **out,
+                        trn_error **error) {
   size_t f = 0;
   if (!(t->arena = trn__arena_create(0))) return trn__no_memory(error);
   trn_status status = copy_request(t, request, error);
-  if (!status) status = begin_in_db(t, error);
+  if (!status) status = begin_in_db(t, session, error);
   if (status) return status;
   const char *format = t->info->format ? t->info->format : "parquet";
   while (f < sizeof formats / sizeof *formats && strcmp(formats[f].format, format) != 0) f++;
@@ -471,11 +479,10 @@ static trn_status start(table_write *t, const trn_write_request *request, trn_ta
 
 trn_status trn__warehouse_begin_write(void *self, trn_session *session, const trn_write_request *request,
                                       trn_table_write **out, trn_error **error) {
-  (void)session;
   table_write *t = calloc(1, sizeof *t);
   if (!t) return trn__no_memory(error);
   t->w = trn__warehouse_ref(self);
-  trn_status status = start(t, request, out, error);
+  trn_status status = start(t, session, request, out, error);
   if (status) {
     write_abort(t);
     write_destroy(t);
@@ -485,27 +492,18 @@ trn_status trn__warehouse_begin_write(void *self, trn_session *session, const tr
 
 trn_status trn__warehouse_truncate(void *self, trn_session *session, const char *database, const char *name,
                                    const trn_kv *partition, size_t partition_count, trn_error **error) {
-  trn_warehouse *w = self;
-  table_write t = {.w = w, .request = {.partition = partition, .partition_count = partition_count}};
-  uint64_t sequence = 0;
-  (void)session;
-  if (!(t.arena = trn__arena_create(0))) return trn__no_memory(error);
-  pthread_mutex_lock(&w->mu);
-  trn_status status = trn__sql_begin(w, true, error);
-  if (!status) {
-    status = trn__sql_sequence(w, true, &sequence, error);
-    if (!status) status = trn__table_find(w, t.arena, database, name, &t.row, error);
-    t.info = &t.row.info;
-    if (!status && t.info->kind != TRN_TABLE_MANAGED)
-      status = trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "%s is no managed table: it cannot be truncated", name);
-    if (!status)
-      status = partition_count ? retire_matching(&t, t.row.id, sequence, error)
-                               : trn__files_retire(w, t.row.id, NULL, sequence, error);
-    if (!status) status = trn__table_touch(w, t.row.id, sequence, false, error);
-    status = trn__sql_end(w, status, error);
-  }
-  pthread_mutex_unlock(&w->mu);
-  trn__arena_unref(t.arena);
-  if (!status) trn__sweep(w);
-  return status;
+  trn_change change;
+  trn_status status = trn__change_begin(&change, self, session, true, error);
+  if (status) return status;
+  change.sweeps = true;
+  table_write t = {.w = change.w, .arena = change.arena, .request = {.partition = partition, .partition_count = partition_count}};
+  status = trn__table_find(t.w, t.arena, database, name, &t.row, error);
+  t.info = &t.row.info;
+  if (!status && t.info->kind != TRN_TABLE_MANAGED)
+    status = trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "%s is no managed table: it cannot be truncated", name);
+  if (!status)
+    status = partition_count ? retire_matching(&t, t.row.id, change.sequence, error)
+                             : trn__files_retire(t.w, t.row.id, NULL, change.sequence, error);
+  if (!status) status = trn__table_touch(t.w, t.row.id, change.sequence, false, error);
+  return trn__change_end(&change, status, error);
 }

@@ -3,6 +3,7 @@
 #define TRN_CORE_QUERY_H
 #include "core/core.h"
 #include <trunnion/backend.h>
+#include <trunnion/catalog.h>
 
 /* How much of a caller's struct is read: what it knows of what we know. */
 static inline size_t trn__struct_size(size_t given, size_t known) { return given < known ? given : known; }
@@ -16,6 +17,17 @@ const char *trn__session_client(const trn_session *session);
 /* False: the backend has no slot of its own; then its list counts. */
 /* Gives copies; `*catalog` NULL: the default one. */
 trn_status trn__session_get_names(trn_session *session, char **catalog, char **database);
+/* Who plans views of a dialect that the session's backend does not decode; set by frontends when they open the session, which
+ * `user` outlives. `dialect` is not copied. */
+typedef trn_status (*trn_view_planner)(void *user, const trn_table_info *view, trn_plan **out, trn_error **error);
+void trn__session_set_view_planner(trn_session *session, const char *dialect, trn_view_planner planner, void *user);
+/* NULL: the backend decodes it. */
+trn_view_planner trn__session_view_planner(trn_session *session, const char *dialect, void **user);
+/* The one transaction of a session: its catalog's state. `put` takes a reference to the catalog; false: there is one. `get` and
+ * `take` give the state (NULL: none) and, unless `catalog` is NULL, a reference. */
+bool trn__session_put_transaction(trn_session *session, trn_catalog *catalog, void *state);
+void *trn__session_get_transaction(trn_session *session, trn_catalog **catalog);
+void *trn__session_take_transaction(trn_session *session, trn_catalog **catalog);
 bool trn__backend_has_catalogs(const trn_backend *backend);
 trn_status trn__backend_catalog(trn_backend *backend, void *state, const char *name, trn_catalog **out,
                                 trn_error **error);

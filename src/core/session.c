@@ -18,6 +18,11 @@ struct trn_session {
   trn_map *settings; /* to text on the heap; guarded by mu */
   trn_vec guards; /* setting_guard; only grows while the session is opened */
   char *catalog, *database; /* where names are looked up; NULL: the default; guarded by mu */
+  const char *view_dialect; /* fixed before others see the session */
+  trn_view_planner view_planner;
+  void *view_user;
+  trn_catalog *transaction_catalog; /* with a reference, while there is a transaction; guarded by mu */
+  void *transaction;
 };
 
 typedef struct setting_guard {
@@ -26,6 +31,8 @@ typedef struct setting_guard {
 } setting_guard;
 
 static void session_free(trn_session *session) {
+  if (session->transaction) trn_catalog_release_transaction(session->transaction_catalog, session->transaction);
+  trn_catalog_unref(session->transaction_catalog);
   for (size_t i = 0; i < session->guards.count; i++) free(session->guards.items[i]);
   trn__vec_finish(&session->guards);
   for (size_t i = 0; i < session->group_count; i++) free(session->groups[i]);
@@ -157,6 +164,50 @@ trn_status trn_session_set_namespace(trn_session *session, const char *catalog, 
   pthread_mutex_unlock(&session->mu);
   free(new_catalog), free(new_database);
   return ok ? TRN_OK : TRN_RESOURCE_EXHAUSTED;
+}
+
+/* ---- views of other dialects ---- */
+
+void trn__session_set_view_planner(trn_session *session, const char *dialect, trn_view_planner planner, void *user) {
+  session->view_dialect = dialect;
+  session->view_planner = planner;
+  session->view_user = user;
+}
+
+trn_view_planner trn__session_view_planner(trn_session *session, const char *dialect, void **user) {
+  *user = session->view_user;
+  return session->view_planner && strcmp(session->view_dialect, dialect) == 0 ? session->view_planner : NULL;
+}
+
+/* ---- the transaction ---- */
+
+bool trn__session_put_transaction(trn_session *session, trn_catalog *catalog, void *state) {
+  pthread_mutex_lock(&session->mu);
+  bool ok = !session->transaction;
+  if (ok) {
+    session->transaction_catalog = trn_catalog_ref(catalog);
+    session->transaction = state;
+  }
+  pthread_mutex_unlock(&session->mu);
+  return ok;
+}
+
+void *trn__session_get_transaction(trn_session *session, trn_catalog **catalog) {
+  pthread_mutex_lock(&session->mu);
+  void *state = session->transaction;
+  if (catalog) *catalog = state ? trn_catalog_ref(session->transaction_catalog) : NULL;
+  pthread_mutex_unlock(&session->mu);
+  return state;
+}
+
+void *trn__session_take_transaction(trn_session *session, trn_catalog **catalog) {
+  pthread_mutex_lock(&session->mu);
+  void *state = session->transaction;
+  *catalog = session->transaction_catalog;
+  session->transaction = NULL;
+  session->transaction_catalog = NULL;
+  pthread_mutex_unlock(&session->mu);
+  return state;
 }
 
 /* ---- settings ---- */

@@ -49,7 +49,8 @@ def test_what_the_metadata_says(walk):
     value = lambda name: walk["meta." + name][1]
     assert value("getDatabaseProductName/0") == "Trunnion"
     assert value("getIdentifierQuoteString/0") == '"'
-    assert value("supportsTransactions/0") == "false"
+    assert value("supportsTransactions/0") == "true"
+    assert value("supportsSavepoints/0") == "true"
     assert value("isReadOnly/0") == "false"
     assert "default" in value("getSchemas/0")
     assert re.search(r"default,T,TABLE", value("getTables/4"))

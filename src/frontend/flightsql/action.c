@@ -1,5 +1,4 @@
-/* Actions: prepared statements, cancelling, renewing, session options; transactions are refused by what they would
- * promise. */
+/* Actions: transactions, cancelling, renewing, session options. */
 #include <stdio.h>
 
 #include "frontend/flightsql/flightsql.h"
@@ -11,10 +10,76 @@ typedef Arrow__Flight__Protocol__SetSessionOptionsResult set_result;
 
 /* ---- transactions ---- */
 
-static trn_status no_transactions(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error) {
-  (void)self, (void)rpc, (void)body, (void)size;
-  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL,
-                       "Transactions are not supported: each statement is one by itself (SqlInfo 8 says so)");
+/* The message that an action takes, out of its Any. */
+static trn_status decode_action(flight_rpc *rpc, const void *body, size_t size, const char *type,
+                                const ProtobufCMessageDescriptor *descriptor, void *out, trn_error **error) {
+  char name[64];
+  trn_str value;
+  if (!flightsql__unwrap(body, size, name, &value) || strcmp(name, type) != 0)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "This action takes an %s", type);
+  return flight__decode(rpc->arena, descriptor, value.data, value.size, out, error);
+}
+
+static trn_status begin_transaction(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error) {
+  flightsql_session *session;
+  Arrow__Flight__Protocol__Sql__ActionBeginTransactionRequest *request;
+  char id[TRN_UUID_SIZE];
+  trn_status status = decode_action(rpc, body, size, "ActionBeginTransactionRequest",
+                                    DESCRIPTOR(sql__action_begin_transaction_request), &request, error);
+  if (!status) status = flightsql__session(self, rpc, &session, error);
+  if (!status && session->service->read_only)
+    status = trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "This server is read only: it has no transactions");
+  if (!status) status = flightsql__transaction_begin(session, id, error);
+  if (status) return status;
+  Arrow__Flight__Protocol__Sql__ActionBeginTransactionResult result =
+      ARROW__FLIGHT__PROTOCOL__SQL__ACTION_BEGIN_TRANSACTION_RESULT__INIT;
+  result.transaction_id = (ProtobufCBinaryData){TRN_UUID_SIZE - 1, (uint8_t *)id};
+  return flightsql__reply_result(rpc, "ActionBeginTransactionResult", &result.base, error);
+}
+
+static trn_status end_transaction(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error) {
+  flightsql_session *session;
+  Arrow__Flight__Protocol__Sql__ActionEndTransactionRequest *request;
+  trn_status status = decode_action(rpc, body, size, "ActionEndTransactionRequest",
+                                    DESCRIPTOR(sql__action_end_transaction_request), &request, error);
+  if (!status && (int)request->action != 1 && (int)request->action != 2)
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A transaction is ended by commit or rollback");
+  if (!status) status = flightsql__session(self, rpc, &session, error);
+  if (!status) status = flightsql__transaction_end(session, &request->transaction_id, (int)request->action == 1, error);
+  if (!status) flight__rpc_finish(rpc);
+  return status;
+}
+
+static trn_status begin_savepoint(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error) {
+  flightsql_session *session, *transaction = NULL;
+  Arrow__Flight__Protocol__Sql__ActionBeginSavepointRequest *request;
+  char id[TRN_UUID_SIZE];
+  trn_status status = decode_action(rpc, body, size, "ActionBeginSavepointRequest",
+                                    DESCRIPTOR(sql__action_begin_savepoint_request), &request, error);
+  if (!status && !request->transaction_id.len)
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A savepoint is one of a transaction, but none is named");
+  if (!status) status = flightsql__session(self, rpc, &session, error);
+  if (!status) status = flightsql__in_transaction(session, &request->transaction_id, &transaction, error);
+  if (!status) status = flightsql__savepoint_begin(transaction, id, error);
+  flightsql__session_unref(transaction);
+  if (status) return status;
+  Arrow__Flight__Protocol__Sql__ActionBeginSavepointResult result =
+      ARROW__FLIGHT__PROTOCOL__SQL__ACTION_BEGIN_SAVEPOINT_RESULT__INIT;
+  result.savepoint_id = (ProtobufCBinaryData){TRN_UUID_SIZE - 1, (uint8_t *)id};
+  return flightsql__reply_result(rpc, "ActionBeginSavepointResult", &result.base, error);
+}
+
+static trn_status end_savepoint(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error) {
+  flightsql_session *session;
+  Arrow__Flight__Protocol__Sql__ActionEndSavepointRequest *request;
+  trn_status status = decode_action(rpc, body, size, "ActionEndSavepointRequest",
+                                    DESCRIPTOR(sql__action_end_savepoint_request), &request, error);
+  if (!status && (int)request->action != 1 && (int)request->action != 2)
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A savepoint is ended by release or rollback");
+  if (!status) status = flightsql__session(self, rpc, &session, error);
+  if (!status) status = flightsql__savepoint_end(session, &request->savepoint_id, (int)request->action == 1, error);
+  if (!status) flight__rpc_finish(rpc);
+  return status;
 }
 
 /* ---- cancelling ---- */
@@ -35,22 +100,33 @@ static flightsql_statement *statement_of(flightsql_session *session, trn_arena *
   return statement;
 }
 
-/* Cancels what the tickets of an info stand for; nobody can fetch it any more. */
+/* Takes the reference. Gives the number of Flight's CancelStatus. */
+static int cancel_statement(flightsql_statement *statement) {
+  int status = 3; /* what changed things has done so */
+  if (!statement->has_run) {
+    flightsql__statement_cancel(statement);
+    flightsql__statement_close(statement);
+    status = 1;
+  }
+  flightsql__statement_unref(statement);
+  return status;
+}
+
+/* Cancels what the tickets of an info stand for; nobody can fetch it any more. What is polled may have no ticket yet. */
 static trn_status cancel_info(flightsql_session *session, trn_arena *arena, const Arrow__Flight__Protocol__FlightInfo *info,
                               int *status, trn_error **error) {
+  flightsql_statement *statement = NULL;
   bool found = false;
+  if (info && info->app_metadata.len &&
+      flightsql__statement_find(session, info->app_metadata.data, info->app_metadata.len, false, &statement, NULL) == TRN_OK) {
+    *status = cancel_statement(statement);
+    return TRN_OK;
+  }
   for (size_t i = 0; info && i < info->n_endpoint; i++) {
-    flightsql_statement *statement = statement_of(session, arena, info->endpoint[i]);
+    statement = statement_of(session, arena, info->endpoint[i]);
     if (!statement) continue;
     found = true;
-    if (statement->has_run) {
-      *status = 3; /* what changed things has done so */
-    } else {
-      flightsql__statement_cancel(statement);
-      flightsql__statement_close(statement);
-      *status = 1;
-    }
-    flightsql__statement_unref(statement);
+    *status = cancel_statement(statement);
   }
   if (found) return TRN_OK;
   return trn_error_set(error, TRN_NOT_FOUND, NULL, "The query is unknown: it is over, or has expired");
@@ -98,9 +174,7 @@ static trn_status renew_endpoint(void *self, flight_rpc *rpc, const void *body, 
   flightsql_statement *statement = request->endpoint ? statement_of(session, rpc->arena, request->endpoint) : NULL;
   if (!statement) return trn_error_set(error, TRN_NOT_FOUND, NULL, "The endpoint is unknown: it is over, or has expired");
   flightsql_service *service = self;
-  pthread_mutex_lock(&service->mutex);
-  statement->expires_ns = trn__now_ns() + (int64_t)service->result_ms * 1000000;
-  pthread_mutex_unlock(&service->mutex);
+  flightsql__statement_renew(statement);
   flightsql__statement_unref(statement);
   Google__Protobuf__Timestamp expiration = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
   int64_t at = trn__wall_ms() + (int64_t)service->result_ms;
@@ -114,7 +188,42 @@ static trn_status renew_endpoint(void *self, flight_rpc *rpc, const void *body, 
 
 enum { OPTION_UNKNOWN = 1, OPTION_BAD_VALUE = 2 };
 
-/* catalog, schema, dialect, and settings of the engine ("datafusion."). Gives the number of the error, 0: none. */
+/* How many endpoints a result has; NULL: one. */
+static int set_endpoints(flightsql_session *session, const char *text) {
+  char *end = NULL;
+  long count = text ? strtol(text, &end, 10) : 1;
+  if (count < 1 || count > TRN_FLIGHT_ENDPOINTS_MAX || (end && (end == text || *end))) return OPTION_BAD_VALUE;
+  pthread_mutex_lock(&session->mutex);
+  session->endpoints = (unsigned)count;
+  pthread_mutex_unlock(&session->mutex);
+  return 0;
+}
+
+/* Where endpoints are told to be: addresses under which the client reaches this server, a line each; "reuse": the connection
+ * that asks. NULL or "": nothing is told, which means the same. */
+static int set_locations(flightsql_session *session, const char *text) {
+  static const char reuse[] = "arrow-flight-reuse-connection://?";
+  if (text && strcmp(text, "reuse") == 0) text = reuse;
+  size_t count = 1;
+  for (const char *at = text; at && *at; count++) {
+    size_t size = strcspn(at, "\n");
+    bool is_known = strncmp(at, "grpc://", 7) == 0 || strncmp(at, "grpc+", 5) == 0 || strncmp(at, reuse, sizeof reuse - 1) == 0;
+    if (!is_known || count > TRN_FLIGHT_LOCATIONS_MAX || size > TRN_FLIGHT_LOCATION_BYTES_MAX) return OPTION_BAD_VALUE;
+    at += size;
+    if (*at) at++;
+  }
+  char *copy = text && *text ? strdup(text) : NULL;
+  if (text && *text && !copy) return OPTION_BAD_VALUE;
+  pthread_mutex_lock(&session->mutex);
+  char *old = session->locations;
+  session->locations = copy;
+  pthread_mutex_unlock(&session->mutex);
+  free(old);
+  return 0;
+}
+
+/* catalog, schema, dialect, endpoints, locations, and settings of the engine ("datafusion."). Gives the number of the error,
+ * 0: none. */
 static int set_option(flightsql_session *session, const char *key, const char *text) {
   if (strcmp(key, "dialect") == 0) {
     bool is_spark = text && strcmp(text, "spark") == 0;
@@ -137,13 +246,34 @@ static int set_option(flightsql_session *session, const char *key, const char *t
     trn_operation_unref(operation);
     return 0;
   }
+  if (strcmp(key, "endpoints") == 0) return set_endpoints(session, text);
+  if (strcmp(key, "locations") == 0) return set_locations(session, text);
   if (strncmp(key, "datafusion.", 11) == 0 || strncmp(key, "spark.", 6) == 0)
     return trn_session_client_set(session->session, key, text, NULL) ? OPTION_BAD_VALUE : 0;
   return OPTION_UNKNOWN;
 }
 
-/* The value as text, in `buffer` where it is no text. NULL: erase. *ok false: a list. */
-static const char *option_text(const option_value *value, char buffer[40], bool *ok) {
+/* The session's transaction goes on with it too. */
+static void set_in_transaction(flightsql_session *session, const char *key, const char *text) {
+  flightsql_session *joined = flightsql__joined(session);
+  if (joined != session) set_option(joined, key, text);
+  flightsql__session_unref(joined);
+}
+
+/* The values of a list, a line each. NULL: no memory, or one has a line's end in it. */
+static const char *list_text(trn_arena *arena, const option_value *value) {
+  const Arrow__Flight__Protocol__SessionOptionValue__StringListValue *list = value->string_list_value;
+  char *text = trn__arena_strdup(arena, "");
+  for (size_t i = 0; text && i < list->n_values && i <= TRN_FLIGHT_LOCATIONS_MAX; i++) {
+    if (strchr(list->values[i], '\n')) return NULL;
+    text = trn__arena_printf(arena, "%s%s%s", text, i ? "\n" : "", list->values[i]);
+  }
+  return text;
+}
+
+/* The value as text, in `buffer` where it is no text. NULL: erase. *ok false: a list where none is taken. */
+static const char *option_text(trn_arena *arena, const char *key, const option_value *value, char buffer[40], bool *ok) {
+  const char *list;
   *ok = true;
   switch (value ? (int)value->option_value_case : 0) {
   case ARROW__FLIGHT__PROTOCOL__SESSION_OPTION_VALUE__OPTION_VALUE_STRING_VALUE: return value->string_value;
@@ -154,7 +284,10 @@ static const char *option_text(const option_value *value, char buffer[40], bool 
   case ARROW__FLIGHT__PROTOCOL__SESSION_OPTION_VALUE__OPTION_VALUE_DOUBLE_VALUE:
     snprintf(buffer, 40, "%.17g", value->double_value);
     return buffer;
-  case ARROW__FLIGHT__PROTOCOL__SESSION_OPTION_VALUE__OPTION_VALUE_STRING_LIST_VALUE: *ok = false; return NULL;
+  case ARROW__FLIGHT__PROTOCOL__SESSION_OPTION_VALUE__OPTION_VALUE_STRING_LIST_VALUE:
+    list = strcmp(key, "locations") == 0 ? list_text(arena, value) : NULL;
+    *ok = list != NULL;
+    return list;
   default: return NULL;
   }
 }
@@ -172,8 +305,9 @@ static trn_status set_options(void *self, flight_rpc *rpc, const void *body, siz
   for (size_t i = 0; i < count; i++) {
     char buffer[40];
     bool ok;
-    const char *text = option_text(request->session_options[i]->value, buffer, &ok);
+    const char *text = option_text(rpc->arena, request->session_options[i]->key, request->session_options[i]->value, buffer, &ok);
     int number = ok ? set_option(session, request->session_options[i]->key, text) : OPTION_BAD_VALUE;
+    if (!number) set_in_transaction(session, request->session_options[i]->key, text);
     if (!number) continue;
     Arrow__Flight__Protocol__SetSessionOptionsResult__ErrorsEntry *entry =
         TRN_NEW(rpc->arena, Arrow__Flight__Protocol__SetSessionOptionsResult__ErrorsEntry);
@@ -238,7 +372,13 @@ static trn_status get_options(void *self, flight_rpc *rpc, const void *body, siz
   option_list list = {rpc->arena, &result, 0, false};
   pthread_mutex_lock(&session->mutex);
   flightsql_dialect dialect = session->dialect;
+  unsigned endpoints = session->endpoints;
+  char *locations = session->locations ? trn__arena_strdup(rpc->arena, session->locations) : NULL;
   pthread_mutex_unlock(&session->mutex);
+  char number[16];
+  snprintf(number, sizeof number, "%u", endpoints > 1 ? endpoints : 1);
+  add_option(&list, "endpoints", number);
+  if (locations) add_option(&list, "locations", locations);
   add_option(&list, "catalog", catalog);
   add_option(&list, "schema", database);
   add_option(&list, "dialect", dialect == FLIGHTSQL_SPARK ? "spark" : "datafusion");
@@ -266,14 +406,14 @@ const flight_action flightsql__actions[] = {
     {"CreatePreparedStatement", "Prepares a SQL statement", flightsql__prepared_create},
     {"CreatePreparedSubstraitPlan", "Prepares a Substrait plan", flightsql__prepared_substrait},
     {"ClosePreparedStatement", "Drops a prepared statement", flightsql__prepared_close},
-    {"BeginTransaction", "Not supported: each statement is a transaction by itself", no_transactions},
-    {"EndTransaction", "Not supported", no_transactions},
-    {"BeginSavepoint", "Not supported", no_transactions},
-    {"EndSavepoint", "Not supported", no_transactions},
+    {"BeginTransaction", "Begins a transaction over the session's catalog", begin_transaction},
+    {"EndTransaction", "Commits a transaction, or rolls it back", end_transaction},
+    {"BeginSavepoint", "Sets a savepoint in a transaction", begin_savepoint},
+    {"EndSavepoint", "Releases a savepoint, or rolls back to it", end_savepoint},
     {"CancelQuery", "Cancels a query by its FlightInfo (deprecated: CancelFlightInfo)", cancel_query},
     {"CancelFlightInfo", "Cancels a query by its FlightInfo", cancel_flight_info},
     {"RenewFlightEndpoint", "Keeps a result that was not fetched for another while", renew_endpoint},
-    {"SetSessionOptions", "Sets options: catalog, schema, dialect (datafusion, spark), datafusion.*, spark.*", set_options},
+    {"SetSessionOptions", "Sets options: catalog, schema, dialect (datafusion, spark), endpoints, locations, datafusion.*, spark.*", set_options},
     {"GetSessionOptions", "Gives the session's options", get_options},
     {"CloseSession", "Ends the session and what it keeps", close_session},
 };

@@ -21,12 +21,6 @@ bool flightsql__unwrap(const void *data, size_t size, char name[64], trn_str *va
   return true;
 }
 
-trn_status flightsql__check_transaction(flightsql_session *session, const ProtobufCBinaryData *id, trn_error **error) {
-  (void)session;
-  if (!id->len) return TRN_OK;
-  return trn_error_set(error, TRN_NOT_FOUND, NULL, "There is no such transaction: this server begins none");
-}
-
 /* ---- metadata ---- */
 
 #define DESCRIPTOR(name) &arrow__flight__protocol__sql__##name##__descriptor
@@ -84,7 +78,9 @@ static trn_status metadata_get(flightsql_session *session, flight_rpc *rpc, cons
   trn_status status = flight__decode(rpc->arena, entry->message, value.data, value.size, &message, error);
   if (!status) status = metadata_rows(entry, message, &rows, error);
   rows.rpc = rpc;
-  if (!status) status = entry->fill(session, &rows, message, error);
+  flightsql_session *joined = flightsql__joined(session);
+  if (!status) status = entry->fill(joined, &rows, message, error);
+  flightsql__session_unref(joined);
   if (!status) status = flightsql__rows_send(&rows, error);
   flightsql__rows_finish(&rows);
   return status;
@@ -95,11 +91,11 @@ static trn_status sql_info_codes(trn_arena *arena, trn_str value, Arrow__Flight_
   return flight__decode(arena, DESCRIPTOR(command_get_sql_info), value.data, value.size, out, error);
 }
 
-static trn_status sql_info_get(flightsql_service *service, flight_rpc *rpc, trn_str value, trn_error **error) {
+static trn_status sql_info_get(flightsql_session *session, flight_rpc *rpc, trn_str value, trn_error **error) {
   Arrow__Flight__Protocol__Sql__CommandGetSqlInfo *command;
   trn_strbuf schema = {0}, batch = {0};
   trn_status status = sql_info_codes(rpc->arena, value, &command, error);
-  if (!status) status = flightsql__sql_info(service, command->info, command->n_info, &schema, &batch, error);
+  if (!status) status = flightsql__sql_info(session, command->info, command->n_info, &schema, &batch, error);
   if (!status) status = flight__send_ipc(rpc, schema.data, schema.size, error);
   if (!status) status = flight__send_ipc(rpc, batch.data, batch.size, error);
   if (!status) flight__rpc_finish(rpc);
@@ -110,53 +106,24 @@ static trn_status sql_info_get(flightsql_service *service, flight_rpc *rpc, trn_
 
 /* ---- answers ---- */
 
-typedef Arrow__Flight__Protocol__FlightInfo flight_info;
-
-/* A FlightInfo with one endpoint and no location: the ticket is redeemed on the connection that asked. */
-static trn_status reply_info(flight_rpc *rpc, bool is_poll, trn_str command, const trn_strbuf *schema, trn_str ticket,
-                             uint64_t expires_in_ms, trn_error **error) {
-  Arrow__Flight__Protocol__FlightDescriptor descriptor = ARROW__FLIGHT__PROTOCOL__FLIGHT_DESCRIPTOR__INIT;
-  Arrow__Flight__Protocol__Ticket ticket_message = ARROW__FLIGHT__PROTOCOL__TICKET__INIT;
-  Arrow__Flight__Protocol__FlightEndpoint endpoint = ARROW__FLIGHT__PROTOCOL__FLIGHT_ENDPOINT__INIT;
-  Arrow__Flight__Protocol__FlightEndpoint *endpoints[] = {&endpoint};
-  Google__Protobuf__Timestamp expiration = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
-  flight_info info = ARROW__FLIGHT__PROTOCOL__FLIGHT_INFO__INIT;
-  descriptor.type = ARROW__FLIGHT__PROTOCOL__FLIGHT_DESCRIPTOR__DESCRIPTOR_TYPE__CMD;
-  descriptor.cmd = (ProtobufCBinaryData){command.size, (uint8_t *)command.data};
-  ticket_message.ticket = (ProtobufCBinaryData){ticket.size, (uint8_t *)ticket.data};
-  endpoint.ticket = &ticket_message;
-  if (expires_in_ms) {
-    int64_t at = trn__wall_ms() + (int64_t)expires_in_ms;
-    expiration.seconds = at / 1000;
-    expiration.nanos = (int32_t)(at % 1000 * 1000000);
-    endpoint.expiration_time = &expiration;
-  }
-  info.schema = (ProtobufCBinaryData){schema->size, (uint8_t *)schema->data};
-  info.flight_descriptor = &descriptor;
-  info.n_endpoint = 1;
-  info.endpoint = endpoints;
-  info.total_records = info.total_bytes = -1;
-  info.ordered = true;
-  if (!is_poll) return flight__rpc_reply(rpc, &info.base, error);
-  Arrow__Flight__Protocol__PollInfo poll = ARROW__FLIGHT__PROTOCOL__POLL_INFO__INIT;
-  poll.info = &info;
-  poll._progress_case = ARROW__FLIGHT__PROTOCOL__POLL_INFO___PROGRESS_PROGRESS;
-  poll.progress = 1;
-  return flight__rpc_reply(rpc, &poll.base, error);
-}
-
+/* A planned query, told: one endpoint, whose ticket runs it; or it runs by itself, and its parts are told as they come. */
 static trn_status reply_statement(flight_rpc *rpc, bool is_poll, trn_str command, flightsql_statement *statement,
                                   trn_error **error) {
-  trn_strbuf ticket = {0};
-  Arrow__Flight__Protocol__Sql__TicketStatementQuery message = ARROW__FLIGHT__PROTOCOL__SQL__TICKET_STATEMENT_QUERY__INIT;
-  message.statement_handle = (ProtobufCBinaryData){TRN_UUID_SIZE - 1, (uint8_t *)statement->handle};
-  flight__any_put(&ticket, FLIGHTSQL_PREFIX "TicketStatementQuery", &message.base);
-  trn_status status = ticket.failed ? trn__no_memory(error) : flightsql__statement_publish(statement, error);
-  if (!status)
-    status = reply_info(rpc, is_poll, command, &statement->schema, (trn_str){ticket.data, ticket.size},
-                        statement->session->service->result_ms, error);
-  trn__strbuf_finish(&ticket);
-  return status;
+  flightsql_session *session = flightsql__owner(statement->session);
+  pthread_mutex_lock(&session->mutex);
+  size_t goal = !is_poll && session->endpoints > 1 ? session->endpoints : 0;
+  pthread_mutex_unlock(&session->mutex);
+  bool has_parts = statement->kind == FLIGHTSQL_QUERY && (is_poll || goal);
+  trn_status status = has_parts ? flightsql__result_start(statement, rpc, goal, error) : TRN_OK;
+  if (!status) status = flightsql__statement_publish(statement, error);
+  if (status && has_parts) flightsql__statement_cancel(statement);
+  if (status) return status;
+  if (has_parts) return flightsql__result_wait(statement, rpc, command, is_poll, SIZE_MAX, error);
+  const flightsql_info info = {.command = command,
+                               .statement = statement,
+                               .is_poll = is_poll,
+                               .expires_in_ms = session->service->result_ms};
+  return flightsql__reply_info(rpc, &info, error);
 }
 
 trn_status flightsql__reply_result(flight_rpc *rpc, const char *type, const ProtobufCMessage *message,
@@ -282,6 +249,8 @@ static trn_status from_substrait(flightsql_session *session, const ProtobufCBina
 
 /* ---- what a descriptor means ---- */
 
+#define transaction_of(command) ((command)->_transaction_id_case ? &(command)->transaction_id : NULL)
+
 /* Gives a statement for commands that are one. *prepared: what it was made from, a reference or NULL. */
 static trn_status open_statement(flightsql_session *session, trn_arena *arena, const char *name, trn_str value,
                                  flightsql_statement **out, flightsql_statement **prepared, trn_error **error) {
@@ -290,18 +259,22 @@ static trn_status open_statement(flightsql_session *session, trn_arena *arena, c
   if (strcmp(name, "CommandStatementQuery") == 0) {
     Arrow__Flight__Protocol__Sql__CommandStatementQuery *command;
     status = flight__decode(arena, DESCRIPTOR(command_statement_query), value.data, value.size, &command, error);
-    if (!status && command->_transaction_id_case)
-      status = flightsql__check_transaction(session, &command->transaction_id, error);
-    return status ? status : from_text(session, arena, command->query, out, error);
+    flightsql_session *in = NULL;
+    if (!status) status = flightsql__in_transaction(session, transaction_of(command), &in, error);
+    if (!status) status = from_text(in, arena, command->query, out, error);
+    flightsql__session_unref(in);
+    return status;
   }
   if (strcmp(name, "CommandStatementSubstraitPlan") == 0) {
     Arrow__Flight__Protocol__Sql__CommandStatementSubstraitPlan *command;
     status = flight__decode(arena, DESCRIPTOR(command_statement_substrait_plan), value.data, value.size, &command, error);
-    if (!status && command->_transaction_id_case)
-      status = flightsql__check_transaction(session, &command->transaction_id, error);
+    flightsql_session *in = NULL;
     if (!status && !command->plan)
       status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The command has no Substrait plan");
-    return status ? status : from_substrait(session, &command->plan->plan, out, error);
+    if (!status) status = flightsql__in_transaction(session, transaction_of(command), &in, error);
+    if (!status) status = from_substrait(in, &command->plan->plan, out, error);
+    flightsql__session_unref(in);
+    return status;
   }
   if (strcmp(name, "CommandPreparedStatementQuery") == 0) {
     Arrow__Flight__Protocol__Sql__CommandPreparedStatementQuery *command;
@@ -319,6 +292,24 @@ static trn_status open_statement(flightsql_session *session, trn_arena *arena, c
   return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "The command %s is not supported", name);
 }
 
+/* A poll for what a former one began. */
+static trn_status poll_again(flightsql_session *session, flight_rpc *rpc, trn_str command, trn_str value, trn_error **error) {
+  Arrow__Flight__Protocol__Sql__TicketStatementQuery *ticket;
+  flightsql_statement *statement = NULL;
+  size_t seen = 0;
+  trn_status status = flight__decode(rpc->arena, DESCRIPTOR(ticket_statement_query), value.data, value.size, &ticket, error);
+  if (status) return status;
+  const ProtobufCBinaryData *handle = &ticket->statement_handle;
+  if (!flightsql__handle_number(handle->data, handle->len, '?', &seen))
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A ticket is polled for: its result is fetched by DoGet");
+  status = flightsql__statement_find(session, handle->data, handle->len, false, &statement, error);
+  if (status) return status;
+  flightsql__statement_renew(statement);
+  status = flightsql__result_wait(statement, rpc, command, true, seen, error);
+  flightsql__statement_unref(statement);
+  return status;
+}
+
 static trn_status get_info(void *self, flight_rpc *rpc, const Arrow__Flight__Protocol__FlightDescriptor *descriptor,
                            bool is_poll, trn_error **error) {
   flightsql_service *service = self;
@@ -334,11 +325,13 @@ static trn_status get_info(void *self, flight_rpc *rpc, const Arrow__Flight__Pro
     Arrow__Flight__Protocol__Sql__CommandGetSqlInfo *codes;
     status = entry ? metadata_schema(rpc->arena, entry, value, &schema, error)
                    : sql_info_codes(rpc->arena, value, &codes, error);
-    if (!status && !entry) status = flightsql__sql_info(service, NULL, 0, &schema, NULL, error);
-    if (!status) status = reply_info(rpc, is_poll, command, &schema, command, 0, error);
+    if (!status && !entry) status = flightsql__sql_info(session, NULL, 0, &schema, NULL, error);
+    const flightsql_info info = {.command = command, .schema = &schema, .is_poll = is_poll};
+    if (!status) status = flightsql__reply_info(rpc, &info, error);
     trn__strbuf_finish(&schema);
     return status;
   }
+  if (is_poll && strcmp(name, "TicketStatementQuery") == 0) return poll_again(session, rpc, command, value, error);
   flightsql_statement *statement, *prepared;
   status = open_statement(session, rpc->arena, name, value, &statement, &prepared, error);
   if (status) return status;
@@ -392,7 +385,7 @@ trn_status flightsql__get_schema(void *self, flight_rpc *rpc,
   const struct metadata *entry = find_metadata(name);
   trn_status status = flightsql__session(self, rpc, &session, error);
   if (!status && entry) status = metadata_schema(rpc->arena, entry, value, &schema, error);
-  else if (!status && strcmp(name, "CommandGetSqlInfo") == 0) status = flightsql__sql_info(self, NULL, 0, &schema, NULL, error);
+  else if (!status && strcmp(name, "CommandGetSqlInfo") == 0) status = flightsql__sql_info(session, NULL, 0, &schema, NULL, error);
   else if (!status) status = statement_schema(session, rpc->arena, name, value, &schema, error);
   Arrow__Flight__Protocol__SchemaResult result = ARROW__FLIGHT__PROTOCOL__SCHEMA_RESULT__INIT;
   result.schema = (ProtobufCBinaryData){schema.size, (uint8_t *)schema.data};
@@ -405,51 +398,38 @@ trn_status flightsql__get_schema(void *self, flight_rpc *rpc,
 
 typedef struct sending {
   flightsql_statement *statement;
-  trn_operation *operation;
+  trn_operation *operation; /* NULL: a part of a result */
+  size_t part;
 } sending;
 
 static void sent(void *user, trn_status status, int64_t rows) {
   sending *s = user;
   (void)rows;
-  flightsql__statement_ran(s->statement, s->operation);
-  if (!status) flightsql__statement_fetched(s->statement);
+  flightsql_session *session = s->statement->session;
+  if (s->operation) flightsql__statement_ran(s->statement, s->operation);
+  atomic_store(&session->used_ns, trn__now_ns());
+  atomic_fetch_sub(&session->reading, 1);
+  if (!status && (s->operation || flightsql__result_fetched(s->statement->result, s->part)))
+    flightsql__statement_fetched(s->statement);
   trn_operation_unref(s->operation);
   flightsql__statement_unref(s->statement);
   free(s);
 }
 
-/* Runs a planned statement and streams its rows. Borrows the statement. */
-static trn_status stream_statement(flight_rpc *rpc, flightsql_statement *statement, trn_error **error) {
-  char traceparent[64] = "";
-  size_t trace_size = 0;
-  const void *trace = trn_call_metadata(rpc->call, "traceparent", &trace_size);
-  if (trace && trace_size < sizeof traceparent) memcpy(traceparent, trace, trace_size);
-  const trn_execute_request request = {.struct_size = sizeof request,
-                                       .plan = statement->plan,
-                                       .protocol = "flightsql",
-                                       .traceparent = trace_size ? traceparent : NULL,
-                                       .cancel = rpc->cancel};
+/* Runs a planned statement and streams its rows, or those of a part that is there. Borrows the statement. */
+static trn_status stream_statement(flight_rpc *rpc, flightsql_statement *statement, size_t part, trn_error **error) {
   trn_operation *operation = NULL;
   trn_stream *stream = NULL;
   sending *s = calloc(1, sizeof *s);
   if (!s) return trn__no_memory(error);
-  trn_status status = flightsql__statement_plan(statement, rpc->cancel)
-                          ? trn_backend_execute(statement->session->session, &request, &operation, error)
-                          : trn_error_set(error, TRN_CANCELLED, NULL, "The query was cancelled");
-  if (!status && !flightsql__statement_run(statement, operation))
-    status = trn_error_set(error, TRN_CANCELLED, NULL, "The query was cancelled");
-  flightsql__statement_planned(statement, rpc->cancel);
-  if (!status) {
-    status = trn_operation_result_stream(operation, &stream, error);
-    if (status) flightsql__statement_ran(statement, operation);
-  }
+  trn_status status = statement->result ? flightsql__result_open(statement->result, part, &stream, error)
+                                        : flightsql__statement_execute(statement, rpc, &operation, &stream, error);
   if (status) {
-    if (operation) trn_operation_cancel(operation);
-    trn_operation_unref(operation);
     free(s);
     return status;
   }
-  *s = (sending){flightsql__statement_ref(statement), trn_operation_ref(operation)};
+  atomic_fetch_add(&statement->session->reading, 1);
+  *s = (sending){flightsql__statement_ref(statement), operation ? trn_operation_ref(operation) : NULL, part};
   flight__send_stream(rpc, operation, stream, TRN_FLIGHT_BATCH_BYTES, sent, s);
   return TRN_OK;
 }
@@ -460,18 +440,22 @@ trn_status flightsql__do_get(void *self, flight_rpc *rpc, const void *ticket, si
   flightsql_statement *statement = NULL, *prepared = NULL;
   char name[64];
   trn_str value;
+  size_t part = 0;
   flightsql__unwrap(ticket, size, name, &value);
   trn_status status = flightsql__session(service, rpc, &session, error);
   if (status) return status;
   const struct metadata *entry = find_metadata(name);
   if (entry) return metadata_get(session, rpc, entry, value, error);
-  if (strcmp(name, "CommandGetSqlInfo") == 0) return sql_info_get(service, rpc, value, error);
+  if (strcmp(name, "CommandGetSqlInfo") == 0) return sql_info_get(session, rpc, value, error);
   if (strcmp(name, "TicketStatementQuery") == 0) {
     Arrow__Flight__Protocol__Sql__TicketStatementQuery *message;
     status = flight__decode(rpc->arena, DESCRIPTOR(ticket_statement_query), value.data, value.size, &message, error);
     if (!status)
       status = flightsql__statement_find(session, message->statement_handle.data, message->statement_handle.len, false,
                                          &statement, error);
+    if (!status && statement->result &&
+        !flightsql__handle_number(message->statement_handle.data, message->statement_handle.len, ':', &part))
+      status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The ticket names no part of its result");
   } else if (strcmp(name, "CommandPreparedStatementQuery") == 0) {
     /* Some clients redeem the command itself. What changes things is run by GetFlightInfo only. */
     status = open_statement(session, rpc->arena, name, value, &statement, &prepared, error);
@@ -480,7 +464,7 @@ trn_status flightsql__do_get(void *self, flight_rpc *rpc, const void *ticket, si
   } else {
     status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s is no ticket", name);
   }
-  if (!status) status = statement->kind == FLIGHTSQL_QUERY ? stream_statement(rpc, statement, error) : count_get(rpc, statement, error);
+  if (!status) status = statement->kind == FLIGHTSQL_QUERY ? stream_statement(rpc, statement, part, error) : count_get(rpc, statement, error);
   if (!status && statement->kind != FLIGHTSQL_QUERY) flightsql__statement_fetched(statement);
   flightsql__statement_unref(statement);
   flightsql__statement_unref(prepared);

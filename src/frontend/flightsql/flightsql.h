@@ -7,9 +7,10 @@
  *   sql_text.c    tokens, placeholders                           parameter.c Arrow parameters as literals, their types
  *   prepared.c    prepared statements                            ingest.c    bulk ingestion, temporary tables
  *   rows.c        small results made here                        metadata.c keys.c sql_info.c xdbc.c   what tools ask
- *   action.c      transactions, cancel, renew, session options
+ *   action.c      transactions, cancel, renew, session options     info.c      endpoints, where they are
+ *   result.c      results that wait in parts: polling, several endpoints   transaction.c transactions, savepoints
  *
- * Locks, outermost first: service->mutex, session->mutex, statement->mutex. None is held while calling out. */
+ * Locks, outermost first: service->mutex, session->mutex, statement->mutex, result->mutex. None is held while calling out. */
 #ifndef TRN_FRONTEND_FLIGHTSQL_FLIGHTSQL_H
 #define TRN_FRONTEND_FLIGHTSQL_FLIGHTSQL_H
 #include <trunnion/catalog.h>
@@ -26,6 +27,7 @@
 typedef struct flightsql_service flightsql_service;
 typedef struct flightsql_session flightsql_session;
 typedef struct flightsql_statement flightsql_statement;
+typedef struct flightsql_result flightsql_result;
 
 typedef enum flightsql_dialect { FLIGHTSQL_ENGINE = 0, FLIGHTSQL_SPARK } flightsql_dialect;
 
@@ -40,7 +42,10 @@ struct flightsql_service {
   char *spool_directory;
   bool read_only;
   pthread_mutex_t mutex;
-  trn_map *statements; /* handle -> statement, one reference each */
+  uint64_t transaction_ms;
+  trn_map *statements;   /* handle -> statement, one reference each */
+  trn_map *transactions; /* id -> session, one reference each */
+  atomic_size_t waiting_bytes; /* of results in parts that are kept in memory */
 };
 
 struct flightsql_session {
@@ -53,11 +58,21 @@ struct flightsql_session {
   pthread_mutex_t mutex;
   flightsql_dialect dialect;
   trn_map *temporary; /* name -> flightsql_temporary */
+  unsigned endpoints; /* how many a result is asked to have */
+  char *locations;    /* of them, a line each; NULL: none */
   unsigned open_count, prepared_count;
   size_t prepared_bytes;
   char fetched[TRN_FLIGHT_FETCHED_MAX][TRN_UUID_SIZE]; /* a ring: results that can be fetched once more */
   unsigned fetched_next;
   bool is_closed;
+  /* Of a transaction, which is a session beside `parent`: that has the temporary tables, the limits and the options. */
+  flightsql_session *parent; /* one reference; NULL: it is no transaction */
+  char id[TRN_UUID_SIZE];
+  _Atomic(int64_t) used_ns;
+  atomic_uint busy, reading; /* statements that change things and run; results that are sent */
+  atomic_bool is_over;
+  trn_vec savepoints; /* guarded by mutex */
+  atomic_uint transaction_count; /* of a session */
 };
 /* The call's session; borrowed from it. */
 trn_status flightsql__session(flightsql_service *service, flight_rpc *rpc, flightsql_session **out, trn_error **error);
@@ -115,6 +130,8 @@ trn_status flightsql__plan_in(flightsql_session *session, flightsql_dialect dial
 trn_status flightsql__plan_substrait(flightsql_session *session, const void *data, size_t size, trn_plan **out,
                                      trn_error **error);
 flightsql_dialect flightsql__dialect(flightsql_session *session);
+/* Views of Spark's dialect are readable in the session, whose trn_session was just opened. */
+void flightsql__plan_views(flightsql_session *session);
 /* What a text of the engine's dialect means; call its release. What it says of itself was allowed. BEGIN, COMMIT and ROLLBACK
  * are refused by name. thread: worker */
 trn_status flightsql__decode(flightsql_session *session, const char *sql, trn_statement *out, trn_error **error);
@@ -214,7 +231,8 @@ struct flightsql_statement {
   bool has_run, is_cancelled;
   trn_vec running;      /* operations, one reference each */
   trn_vec planning;     /* trn_cancel of what is no operation yet, one reference each */
-  int64_t expires_ns;   /* of a query whose result waits */
+  int64_t expires_ns;   /* of a query whose result waits; guarded by service->mutex */
+  flightsql_result *result; /* in parts; fixed before others see the statement. One reference, or NULL */
 };
 /* Makes one with a new handle, not yet in the table. Copies `sql`. */
 trn_status flightsql__statement_create(flightsql_session *session, const char *sql, size_t size,
@@ -223,10 +241,18 @@ flightsql_statement *flightsql__statement_ref(flightsql_statement *statement);
 void flightsql__statement_unref(flightsql_statement *statement);
 /* Into the table; limits are checked. */
 trn_status flightsql__statement_publish(flightsql_statement *statement, trn_error **error);
-/* By handle, if it is this user's. Gives a reference. NOT_FOUND. */
+/* By handle, if it is this user's; a query's may have something behind it (flightsql__handle_number). Gives a reference.
+ * NOT_FOUND. */
 trn_status flightsql__statement_find(flightsql_session *session, const void *handle, size_t size, bool is_prepared,
                                      flightsql_statement **out, trn_error **error);
+/* "<handle>:7" is a part, "<handle>?7" a poll that knows seven of them. False: it has no such number. */
+bool flightsql__handle_number(const void *handle, size_t size, char mark, size_t *out);
 void flightsql__statement_close(flightsql_statement *statement);
+void flightsql__statement_renew(flightsql_statement *statement); /* it expires later */
+/* Runs the plan, listed as running in the statement: flightsql__statement_ran ends that. The call's trace context goes along.
+ * Gives both. */
+trn_status flightsql__statement_execute(flightsql_statement *statement, flight_rpc *rpc, trn_operation **operation,
+                                        trn_stream **stream, trn_error **error);
 flightsql_parameters *flightsql__statement_bound(flightsql_statement *statement); /* a reference or NULL */
 void flightsql__statement_fetched(flightsql_statement *statement);
 bool flightsql__statement_cancel(flightsql_statement *statement); /* true: something was running */
@@ -237,6 +263,57 @@ bool flightsql__statement_run(flightsql_statement *statement, trn_operation *ope
 void flightsql__statement_ran(flightsql_statement *statement, trn_operation *operation);
 void flightsql__session_drop_statements(flightsql_service *service, flightsql_session *session); /* NULL: all */
 void flightsql__sweep(void *self);
+
+/* ---- transaction.c ---- */
+
+bool flightsql__has_transactions(flightsql_session *session);
+/* Who has the temporary tables, options and limits: the session itself, or that of a transaction. Borrowed. */
+flightsql_session *flightsql__owner(flightsql_session *session);
+/* The transaction with the id (NULL or empty: the session itself). Gives a reference. NOT_FOUND. */
+trn_status flightsql__in_transaction(flightsql_session *session, const ProtobufCBinaryData *id, flightsql_session **out,
+                                     trn_error **error);
+/* For calls that cannot say so: the one transaction of the session, else the session itself. A reference. */
+flightsql_session *flightsql__joined(flightsql_session *session);
+/* What a prepared statement runs in: its own transaction, or when that is over what flightsql__joined says. A reference. */
+flightsql_session *flightsql__current(flightsql_session *session);
+trn_status flightsql__transaction_begin(flightsql_session *session, char id[TRN_UUID_SIZE], trn_error **error);
+trn_status flightsql__transaction_end(flightsql_session *session, const ProtobufCBinaryData *id, bool is_commit,
+                                      trn_error **error);
+trn_status flightsql__savepoint_begin(flightsql_session *transaction, char id[TRN_UUID_SIZE], trn_error **error);
+trn_status flightsql__savepoint_end(flightsql_session *session, const ProtobufCBinaryData *id, bool is_release,
+                                    trn_error **error);
+void flightsql__transactions_drop(flightsql_service *service, const flightsql_session *session); /* NULL: all */
+void flightsql__transactions_sweep(flightsql_service *service);
+void flightsql__transaction_finish(flightsql_session *transaction);
+
+/* ---- info.c ---- */
+
+typedef struct flightsql_info {
+  trn_str command;                /* of the descriptor that was asked for */
+  flightsql_statement *statement; /* NULL: metadata, whose command is its ticket */
+  const trn_strbuf *schema;       /* of metadata */
+  bool is_poll;
+  bool is_complete;      /* of a result in parts: there are no more */
+  size_t part_count;     /* of a result in parts */
+  int64_t rows, bytes;   /* of one that is complete */
+  uint64_t expires_in_ms;
+} flightsql_info;
+trn_status flightsql__reply_info(flight_rpc *rpc, const flightsql_info *info, trn_error **error);
+
+/* ---- result.c ---- */
+
+/* Starts the statement's query and keeps what it gives, for `goal` endpoints at its end (0: parts as they come). Before the
+ * statement is published. */
+trn_status flightsql__result_start(flightsql_statement *statement, flight_rpc *rpc, size_t goal, trn_error **error);
+/* Answers the call when there is news for a client that knows `seen` parts (SIZE_MAX: it asks for the first time), or a while
+ * has passed; unless `is_poll`, when all is there. OK: it will answer. */
+trn_status flightsql__result_wait(flightsql_statement *statement, flight_rpc *rpc, trn_str command, bool is_poll, size_t seen,
+                                  trn_error **error);
+bool flightsql__result_is_over(flightsql_result *result);
+/* The messages of a part. Gives `*out`. NOT_FOUND. */
+trn_status flightsql__result_open(flightsql_result *result, size_t index, trn_stream **out, trn_error **error);
+bool flightsql__result_fetched(flightsql_result *result, size_t index); /* true: that was the last one */
+void flightsql__result_unref(flightsql_result *result);
 
 /* ---- update.c ---- */
 
@@ -318,7 +395,7 @@ trn_status flightsql__fill_xdbc(flightsql_session *session, flightsql_rows *rows
 bool flightsql__like(const char *pattern, const char *text);
 
 /* GetSqlInfo has a union, which the rows above do not do. `infos` empty: all. Appends the schema; the batch when `batch`. */
-trn_status flightsql__sql_info(const flightsql_service *service, const uint32_t *infos, size_t count, trn_strbuf *schema,
+trn_status flightsql__sql_info(flightsql_session *session, const uint32_t *infos, size_t count, trn_strbuf *schema,
                                trn_strbuf *batch, trn_error **error);
 
 /* ---- ingest.c ---- */
@@ -357,8 +434,6 @@ bool flightsql__unwrap(const void *data, size_t size, char name[64], trn_str *va
 trn_status flightsql__reply_result(flight_rpc *rpc, const char *type, const ProtobufCMessage *message,
                                    trn_error **error);
 trn_status flightsql__reply_put(flight_rpc *rpc, const ProtobufCMessage *message, trn_error **error);
-/* UNIMPLEMENTED unless there is no transaction. */
-trn_status flightsql__check_transaction(flightsql_session *session, const ProtobufCBinaryData *id, trn_error **error);
 
 /* ---- action.c ---- */
 extern const flight_action flightsql__actions[];

@@ -13,10 +13,13 @@ flightsql_session *flightsql__session_ref(flightsql_session *session) {
 
 void flightsql__session_unref(flightsql_session *session) {
   if (!session || atomic_fetch_sub_explicit(&session->refs, 1, memory_order_acq_rel) != 1) return;
-  trn__map_destroy(session->temporary, flightsql__temporary_destroy);
+  flightsql__transaction_finish(session);
+  if (session->temporary) trn__map_destroy(session->temporary, flightsql__temporary_destroy);
   if (session->views) spark__catalog_destroy(session->views);
   trn_session_unref(session->session);
   pthread_mutex_destroy(&session->mutex);
+  flightsql__session_unref(session->parent);
+  free(session->locations);
   free(session->user);
   free(session);
 }
@@ -40,6 +43,7 @@ static trn_status session_make(void *self, flight_session *from, void **state, t
   pthread_mutex_init(&session->mutex, NULL);
   session->service = service;
   session->dialect = service->dialect;
+  session->endpoints = 1;
   session->is_authenticated = from->is_authenticated;
   session->user = strdup(from->user);
   session->temporary = trn__map_create();
@@ -56,6 +60,7 @@ static trn_status session_make(void *self, flight_session *from, void **state, t
   if (status) {
     flightsql__session_unref(session);
   } else {
+    flightsql__plan_views(session);
     *state = session;
   }
   return status;
@@ -67,6 +72,7 @@ static void session_end(void *self, void *state) {
   session->is_closed = true;
   pthread_mutex_unlock(&session->mutex);
   flightsql__session_drop_statements(self, session);
+  flightsql__transactions_drop(self, session);
 }
 
 static void session_close(void *self, void *state) {
@@ -84,11 +90,15 @@ trn_status flightsql__session(flightsql_service *service, flight_rpc *rpc, fligh
 
 /* ---- the service ---- */
 
-static void service_stop(void *self) { flightsql__session_drop_statements(self, NULL); }
+static void service_stop(void *self) {
+  flightsql__session_drop_statements(self, NULL);
+  flightsql__transactions_drop(self, NULL);
+}
 
 static void service_destroy(void *self) {
   flightsql_service *service = self;
   trn__map_destroy(service->statements, NULL);
+  trn__map_destroy(service->transactions, NULL);
   pthread_mutex_destroy(&service->mutex);
   trn_backend_unref(service->backend);
   free(service->spool_directory);
@@ -110,8 +120,10 @@ static trn_status service_create(const flightsql_frontend *frontend, trn_backend
   service->result_ms = frontend->options.result_ms ? frontend->options.result_ms : TRN_FLIGHT_RESULT_MS;
   service->read_only = frontend->options.read_only;
   service->spool_directory = strdup(frontend->spool_directory ? frontend->spool_directory : P_tmpdir);
+  service->transaction_ms = frontend->options.transaction_ms ? frontend->options.transaction_ms : TRN_FLIGHT_TRANSACTION_MS;
   service->statements = trn__map_create();
-  if (service->spool_directory && service->statements) {
+  service->transactions = trn__map_create();
+  if (service->spool_directory && service->statements && service->transactions) {
     *out = service;
     return TRN_OK;
   }

@@ -27,7 +27,8 @@ static Google__Protobuf__Timestamp *expires(trn_arena *arena, uint64_t in_ms) {
 }
 
 /* The locations that the session asked for, in order; the same for every endpoint. */
-static bool locations(trn_arena *arena, flightsql_session *session, Arrow__Flight__Protocol__Location ***out, size_t *count) {
+static bool locations(trn_arena *arena, flightsql_session *of, Arrow__Flight__Protocol__Location ***out, size_t *count) {
+  flightsql_session *session = flightsql__owner(of);
   pthread_mutex_lock(&session->mutex);
   char *text = session->locations ? trn__arena_strdup(arena, session->locations) : NULL;
   bool ok = text || !session->locations;

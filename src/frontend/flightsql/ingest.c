@@ -33,10 +33,6 @@ trn_status flightsql__ingest_open(flightsql_session *session, flight_rpc *rpc, c
                                   flightsql_ingest **out, trn_error **error) {
   if (session->service->read_only)
     return trn_error_set(error, TRN_PERMISSION_DENIED, NULL, "This server is read only");
-  if (command->_transaction_id_case) {
-    trn_status status = flightsql__check_transaction(session, &command->transaction_id, error);
-    if (status) return status;
-  }
   const ingest_options *options = command->table_definition_options;
   if (!options || !options->if_not_exist || !options->if_exists)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
@@ -44,18 +40,21 @@ trn_status flightsql__ingest_open(flightsql_session *session, flight_rpc *rpc, c
   if (!*command->table) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "An ingestion names a table");
   flightsql_ingest *ingest = calloc(1, sizeof *ingest);
   if (!ingest) return trn__no_memory(error);
+  /* Drivers do not say in which transaction: the session's one. */
+  bool is_told = command->_transaction_id_case && command->transaction_id.len;
+  trn_status status = TRN_OK;
   ingest->file = -1;
   ingest->rpc = rpc;
-  ingest->session = flightsql__session_ref(session);
+  if (is_told) status = flightsql__in_transaction(session, &command->transaction_id, &ingest->session, error);
+  else ingest->session = flightsql__joined(session);
   ingest->if_not_exists = (int)options->if_not_exist;
   ingest->if_exists = (int)options->if_exists;
   ingest->is_temporary = command->temporary;
   bool has_schema = command->_schema_case && *command->schema, has_catalog = command->_catalog_case && *command->catalog;
   bool ok = true;
-  trn_status status = TRN_OK;
-  if (has_catalog && !has_schema) {
+  if (!status && has_catalog && !has_schema) {
     status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "An ingestion that names a catalog names a schema too");
-  } else {
+  } else if (!status) {
     if (has_catalog) ok = keep_part(ingest, command->catalog);
     if (ok && has_schema) ok = keep_part(ingest, command->schema);
     if (ok) ok = keep_part(ingest, command->table);
@@ -167,7 +166,7 @@ static trn_status open_rows(flightsql_ingest *ingest, trn_source **source, struc
 /* Puts the rows into the session as a table of its own. */
 static trn_status keep_temporary(flightsql_ingest *ingest, trn_source *source, struct ArrowSchema *schema,
                                  trn_error **error) {
-  flightsql_session *session = ingest->session;
+  flightsql_session *session = flightsql__owner(ingest->session);
   flightsql_temporary *table = calloc(1, sizeof *table);
   if (!table) return trn__no_memory(error);
   trn_backend *backend = trn_session_backend(session->session);
@@ -321,8 +320,9 @@ static trn_status temporary_create(flightsql_session *session, const trn_command
   return trn__no_memory(error);
 }
 
-trn_status flightsql__temporary_open(flightsql_session *session, const trn_command *command, flightsql_ingest **out,
+trn_status flightsql__temporary_open(flightsql_session *of, const trn_command *command, flightsql_ingest **out,
                                      trn_error **error) {
+  flightsql_session *session = flightsql__owner(of);
   *out = NULL;
   if (command->name_count != 1)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A temporary table has a name of one part");

@@ -278,7 +278,7 @@ static trn_status put_temporaries(tables_walk *walk, trn_error **error) {
     pthread_mutex_lock(&session->mutex);
     const char *key;
     void *value;
-    for (size_t i = 0; trn__map_next(session->temporary, &i, &key, &value);)
+    for (size_t i = 0; trn__map_next(flightsql__owner(session)->temporary, &i, &key, &value);)
       put_table(walk, key, "LOCAL TEMPORARY", &((flightsql_temporary *)value)->schema);
     pthread_mutex_unlock(&session->mutex);
   }

@@ -14,8 +14,9 @@ static trn_scan_label *own_rows(void) {
   return trn_scan_label_create(&info, &label) == TRN_OK ? label : NULL;
 }
 
-static bool find_temporary(flightsql_session *session, const char *name, trn_resolved_table *out, trn_status *status,
+static bool find_temporary(flightsql_session *of, const char *name, trn_resolved_table *out, trn_status *status,
                            trn_error **error) {
+  flightsql_session *session = flightsql__owner(of);
   pthread_mutex_lock(&session->mutex);
   flightsql_temporary *table = trn__map_get(session->temporary, name, strlen(name));
   if (table) {
@@ -75,6 +76,29 @@ trn_status flightsql__plan_substrait(flightsql_session *session, const void *dat
   trn_plan_unref(*out);
   *out = NULL;
   return status;
+}
+
+/* A view that was made in Spark's dialect is planned by it, whatever the session's is. */
+static trn_status plan_spark_view(void *user, const trn_table_info *view, trn_plan **out, trn_error **error) {
+  flightsql_session *session = user;
+  const char *const parts[] = {view->catalog, view->database, view->name};
+  trn_strbuf sql = {0};
+  trn__strbuf_puts(&sql, "SELECT * FROM ");
+  for (size_t i = 0; i < 3; i++) {
+    trn__strbuf_puts(&sql, i ? ".`" : "`");
+    for (const char *c = parts[i]; *c; c++) {
+      if (*c == '`') trn__strbuf_putc(&sql, '`');
+      trn__strbuf_putc(&sql, *c);
+    }
+    trn__strbuf_putc(&sql, '`');
+  }
+  trn_status status = sql.failed ? trn__no_memory(error) : spark__plan_sql(session->session, session->views, sql.data, out, error);
+  trn__strbuf_finish(&sql);
+  return status;
+}
+
+void flightsql__plan_views(flightsql_session *session) {
+  trn__session_set_view_planner(session->session, "spark.sql", plan_spark_view, session);
 }
 
 trn_status flightsql__plan(flightsql_session *session, const char *sql, trn_plan **out, trn_error **error) {

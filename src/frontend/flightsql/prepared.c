@@ -18,6 +18,8 @@ static bool is_timeless(const trn_plan *plan) {
 
 /* ---- making ---- */
 
+#define transaction_of(request) ((request)->_transaction_id_case ? &(request)->transaction_id : NULL)
+
 static trn_status describe(flightsql_statement *statement, trn_arena *arena, trn_error **error) {
   flightsql_session *session = statement->session;
   flightsql_text text;
@@ -61,7 +63,7 @@ static trn_status publish(flight_rpc *rpc, flightsql_statement *statement, trn_e
 
 trn_status flightsql__prepared_create(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error) {
   flightsql_service *service = self;
-  flightsql_session *session;
+  flightsql_session *session, *in = NULL;
   flightsql_statement *statement = NULL;
   char name[64];
   trn_str value;
@@ -72,15 +74,15 @@ trn_status flightsql__prepared_create(void *self, flight_rpc *rpc, const void *b
       flight__decode(rpc->arena, &arrow__flight__protocol__sql__action_create_prepared_statement_request__descriptor,
                      value.data, value.size, &request, error);
   if (!status) status = flightsql__session(service, rpc, &session, error);
-  if (!status && request->_transaction_id_case)
-    status = flightsql__check_transaction(session, &request->transaction_id, error);
-  if (!status) status = flightsql__statement_create(session, request->query, strlen(request->query), &statement, error);
+  if (!status) status = flightsql__in_transaction(session, transaction_of(request), &in, error);
+  if (!status) status = flightsql__statement_create(in, request->query, strlen(request->query), &statement, error);
   if (!status) {
     statement->is_prepared = true;
     status = describe(statement, rpc->arena, error);
   }
   if (!status) status = publish(rpc, statement, error);
   flightsql__statement_unref(statement);
+  flightsql__session_unref(in);
   return status;
 }
 
@@ -99,7 +101,7 @@ static trn_status describe_substrait(flightsql_statement *statement, trn_error *
 }
 
 trn_status flightsql__prepared_substrait(void *self, flight_rpc *rpc, const void *body, size_t size, trn_error **error) {
-  flightsql_session *session;
+  flightsql_session *session, *in = NULL;
   flightsql_statement *statement = NULL;
   char name[64];
   trn_str value;
@@ -111,12 +113,11 @@ trn_status flightsql__prepared_substrait(void *self, flight_rpc *rpc, const void
       rpc->arena, &arrow__flight__protocol__sql__action_create_prepared_substrait_plan_request__descriptor, value.data,
       value.size, &request, error);
   if (!status) status = flightsql__session(self, rpc, &session, error);
-  if (!status && request->_transaction_id_case)
-    status = flightsql__check_transaction(session, &request->transaction_id, error);
+  if (!status) status = flightsql__in_transaction(session, transaction_of(request), &in, error);
   if (!status && !request->plan)
     status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The command has no Substrait plan");
   if (!status)
-    status = flightsql__statement_create(session, (const char *)request->plan->plan.data, request->plan->plan.len,
+    status = flightsql__statement_create(in, (const char *)request->plan->plan.data, request->plan->plan.len,
                                          &statement, error);
   if (!status) {
     statement->is_prepared = statement->is_substrait = true;
@@ -124,6 +125,7 @@ trn_status flightsql__prepared_substrait(void *self, flight_rpc *rpc, const void
   }
   if (!status) status = publish(rpc, statement, error);
   flightsql__statement_unref(statement);
+  flightsql__session_unref(in);
   return status;
 }
 
@@ -180,8 +182,8 @@ static trn_status bound_text(flightsql_statement *prepared, const flightsql_para
   return status;
 }
 
-trn_status flightsql__prepared_execution(flightsql_session *session, flightsql_statement *prepared,
-                                         flightsql_statement **out, trn_error **error) {
+static trn_status execution(flightsql_session *session, flightsql_statement *prepared, flightsql_statement **out,
+                            trn_error **error) {
   trn_arena *arena = trn__arena_create(0);
   flightsql_statement *statement = NULL;
   char *sql = prepared->sql;
@@ -214,5 +216,14 @@ trn_status flightsql__prepared_execution(flightsql_session *session, flightsql_s
     *out = statement;
   }
   trn__arena_unref(arena);
+  return status;
+}
+
+trn_status flightsql__prepared_execution(flightsql_session *caller, flightsql_statement *prepared,
+                                         flightsql_statement **out, trn_error **error) {
+  flightsql_session *session =
+      prepared->session->parent ? flightsql__current(prepared->session) : flightsql__session_ref(caller);
+  trn_status status = execution(session, prepared, out, error);
+  flightsql__session_unref(session);
   return status;
 }

@@ -27,8 +27,13 @@ static trn_status open_update(put *p, trn_arena *arena, trn_str value, trn_error
   Arrow__Flight__Protocol__Sql__CommandStatementUpdate *command;
   trn_status status = flight__decode(arena, &arrow__flight__protocol__sql__command_statement_update__descriptor,
                                      value.data, value.size, &command, error);
-  if (!status && command->_transaction_id_case)
-    status = flightsql__check_transaction(p->session, &command->transaction_id, error);
+  flightsql_session *in = NULL;
+  const ProtobufCBinaryData *id = !status && command->_transaction_id_case ? &command->transaction_id : NULL;
+  if (!status) status = flightsql__in_transaction(p->session, id, &in, error);
+  if (in) {
+    flightsql__session_unref(p->session);
+    p->session = in;
+  }
   if (!status && !(p->sql = strdup(command->query))) status = trn__no_memory(error);
   return status;
 }
@@ -37,9 +42,15 @@ static trn_status open_prepared(put *p, trn_arena *arena, trn_str value, trn_err
   Arrow__Flight__Protocol__Sql__CommandPreparedStatementUpdate *command; /* the query's has the same field */
   trn_status status = flight__decode(arena, &arrow__flight__protocol__sql__command_prepared_statement_update__descriptor,
                                      value.data, value.size, &command, error);
-  return status ? status
-                : flightsql__statement_find(p->session, command->prepared_statement_handle.data,
-                                            command->prepared_statement_handle.len, true, &p->prepared, error);
+  if (!status)
+    status = flightsql__statement_find(p->session, command->prepared_statement_handle.data,
+                                       command->prepared_statement_handle.len, true, &p->prepared, error);
+  if (!status && p->prepared->session->parent) {
+    flightsql_session *in = flightsql__current(p->prepared->session);
+    flightsql__session_unref(p->session);
+    p->session = in;
+  }
+  return status;
 }
 
 static trn_status open_ingest(put *p, trn_arena *arena, trn_str value, trn_error **error) {

@@ -29,10 +29,10 @@ static const info infos[] = {
     {5, INFO_BOOL, 1, NULL},  /* Substrait */
     {6, INFO_TEXT, 0, "0.1.0"},
     {7, INFO_TEXT, 0, "0.99.0"},
-    {8, INFO_INT32, 0, NULL}, /* transactions: none */
+    {8, INFO_INT32, 2, NULL}, /* transactions, with savepoints; see without_transactions */
     {9, INFO_BOOL, 1, NULL},  /* cancel */
     {10, INFO_BOOL, 1, NULL}, /* bulk ingestion */
-    {11, INFO_BOOL, 0, NULL}, /* ... in transactions */
+    {11, INFO_BOOL, 1, NULL}, /* ... in transactions */
     {100, INFO_INT32, 0, NULL},
     {101, INFO_INT32, 0, NULL},
     {500, INFO_BOOL, 0, NULL}, /* CREATE CATALOG */
@@ -102,9 +102,9 @@ static const info infos[] = {
     {559, INFO_INT64, 0, NULL},
     {560, INFO_INT64, 0, NULL},
     {561, INFO_INT64, 0, NULL},
-    {562, INFO_INT64, 0, NULL}, /* isolation: none */
-    {563, INFO_BOOL, 0, NULL},
-    {564, INFO_INT32, BIT(0), NULL},
+    {562, INFO_INT64, 4, NULL}, /* isolation: serializable */
+    {563, INFO_BOOL, 1, NULL},
+    {564, INFO_INT32, BIT(4), NULL},
     {565, INFO_BOOL, 0, NULL},
     {566, INFO_BOOL, 0, NULL},
     {567, INFO_INT32, BIT(1), NULL}, /* forward only */
@@ -113,7 +113,7 @@ static const info infos[] = {
     {570, INFO_INT32, 0, NULL},
     {571, INFO_INT32, 0, NULL},
     {572, INFO_BOOL, 1, NULL}, /* batches */
-    {573, INFO_BOOL, 0, NULL},
+    {573, INFO_BOOL, 1, NULL}, /* savepoints */
     {574, INFO_BOOL, 0, NULL},
     {575, INFO_BOOL, 0, NULL},
     {576, INFO_BOOL, 0, NULL},
@@ -150,6 +150,12 @@ static trn_status info_schema(struct ArrowSchema *out) {
 
 /* ---- values ---- */
 
+/* Whom it is about. */
+typedef struct sayer {
+  const flightsql_service *service;
+  bool has_transactions;
+} sayer;
+
 static void append_list(trn_array_builder *to, const char *text) {
   while (text && *text) {
     size_t size = strcspn(text, " ");
@@ -176,10 +182,17 @@ static void append_map(trn_array_builder *to, const char *text) {
   trn__array_append_end(to);
 }
 
-static void append_value(const flightsql_service *service, const info *row, trn_array_builder *const *members) {
+/* What the session's catalog gives: each statement is one transaction by itself, else nothing is known. */
+static int64_t without_transactions(uint32_t code, int64_t number) {
+  return code == 8 || code == 11 || (code >= 562 && code <= 564) || code == 573 ? code == 564 : number;
+}
+
+static void append_value(const sayer *from, const info *row, trn_array_builder *const *members) {
+  const flightsql_service *service = from->service;
   trn_array_builder *to = members[row->type];
   const char *text = row->code == 1 ? trn_version() : row->text;
   int64_t number = row->code == 3 ? service->read_only : row->number;
+  if (!from->has_transactions) number = without_transactions(row->code, number);
   if (service->read_only && (row->code == 501 || row->code == 502 || row->code == 10)) number = 0;
   switch (row->type) {
   case INFO_TEXT: trn__array_append_bytes(to, text, strlen(text)); break;
@@ -204,7 +217,7 @@ typedef struct union_array {
   struct ArrowArray members[INFO_TYPES], *pointers[INFO_TYPES];
 } union_array;
 
-static trn_status write_batch(const flightsql_service *service, const struct ArrowSchema *schema, const uint32_t *codes,
+static trn_status write_batch(const sayer *from, const struct ArrowSchema *schema, const uint32_t *codes,
                               size_t count, trn_strbuf *out) {
   trn_array_builder *names = NULL, *members[INFO_TYPES] = {0};
   union_array value = {0};
@@ -218,7 +231,7 @@ static trn_status write_batch(const flightsql_service *service, const struct Arr
     value.types[rows] = (int8_t)infos[i].type;
     value.offsets[rows++] = (int32_t)trn__array_builder_length(members[infos[i].type]);
     trn__array_append_int(names, infos[i].code);
-    append_value(service, &infos[i], members);
+    append_value(from, &infos[i], members);
   }
   if (!status) status = trn__array_builder_finish(names, &name_array);
   for (size_t i = 0; i < INFO_TYPES; i++) {
@@ -239,12 +252,13 @@ static trn_status write_batch(const flightsql_service *service, const struct Arr
   return status;
 }
 
-trn_status flightsql__sql_info(const flightsql_service *service, const uint32_t *codes, size_t count, trn_strbuf *schema,
+trn_status flightsql__sql_info(flightsql_session *session, const uint32_t *codes, size_t count, trn_strbuf *schema,
                                trn_strbuf *batch, trn_error **error) {
+  const sayer from = {session->service, batch && flightsql__has_transactions(session)};
   struct ArrowSchema columns = {0};
   trn_status status = info_schema(&columns);
   if (!status) status = trn__ipc_write_schema(&columns, schema);
-  if (!status && batch) status = write_batch(service, &columns, codes, count, batch);
+  if (!status && batch) status = write_batch(&from, &columns, codes, count, batch);
   trn__schema_release(&columns);
   return status ? trn__no_memory(error) : TRN_OK;
 }

@@ -51,7 +51,7 @@ static size_t weight(const flightsql_statement *statement) {
 
 /* Counts one more in the session. */
 static trn_status reserve(flightsql_statement *statement, trn_error **error) {
-  flightsql_session *session = statement->session;
+  flightsql_session *session = flightsql__owner(statement->session);
   trn_status status = TRN_OK;
   pthread_mutex_lock(&session->mutex);
   if (session->is_closed) {
@@ -75,7 +75,7 @@ static trn_status reserve(flightsql_statement *statement, trn_error **error) {
 }
 
 static void unreserve(flightsql_statement *statement) {
-  flightsql_session *session = statement->session;
+  flightsql_session *session = flightsql__owner(statement->session);
   pthread_mutex_lock(&session->mutex);
   if (statement->is_prepared) {
     session->prepared_count--;
@@ -90,8 +90,8 @@ trn_status flightsql__statement_publish(flightsql_statement *statement, trn_erro
   flightsql_service *service = statement->session->service;
   trn_status status = reserve(statement, error);
   if (status) return status;
-  statement->expires_ns = trn__now_ns() + (int64_t)service->result_ms * 1000000;
   pthread_mutex_lock(&service->mutex);
+  statement->expires_ns = trn__now_ns() + (int64_t)service->result_ms * 1000000;
   bool ok = trn__map_set(service->statements, statement->handle, TRN_UUID_SIZE - 1,
                          flightsql__statement_ref(statement), NULL);
   pthread_mutex_unlock(&service->mutex);
@@ -101,14 +101,37 @@ trn_status flightsql__statement_publish(flightsql_statement *statement, trn_erro
   return trn__no_memory(error);
 }
 
+bool flightsql__handle_number(const void *handle, size_t size, char mark, size_t *out) {
+  const char *at = (const char *)handle + TRN_UUID_SIZE;
+  size_t digits = size > TRN_UUID_SIZE ? size - TRN_UUID_SIZE : 0;
+  if (!digits || digits > 9 || at[-1] != mark) return false;
+  *out = 0;
+  for (size_t i = 0; i < digits; i++) {
+    if (at[i] < '0' || at[i] > '9') return false;
+    *out = *out * 10 + (size_t)(at[i] - '0');
+  }
+  return true;
+}
+
+void flightsql__statement_renew(flightsql_statement *statement) {
+  flightsql_service *service = statement->session->service;
+  pthread_mutex_lock(&service->mutex);
+  statement->expires_ns = trn__now_ns() + (int64_t)service->result_ms * 1000000;
+  pthread_mutex_unlock(&service->mutex);
+}
+
 trn_status flightsql__statement_find(flightsql_session *session, const void *handle, size_t size, bool is_prepared,
                                      flightsql_statement **out, trn_error **error) {
   flightsql_service *service = session->service;
   flightsql_statement *found = NULL;
+  size_t number;
+  bool has_number = !is_prepared && (flightsql__handle_number(handle, size, ':', &number) ||
+                                     flightsql__handle_number(handle, size, '?', &number));
+  if (has_number) size = TRN_UUID_SIZE - 1;
   pthread_mutex_lock(&service->mutex);
   if (size == TRN_UUID_SIZE - 1) found = trn__map_get(service->statements, handle, size);
   if (found && (found->is_prepared != is_prepared || strcmp(found->session->user, session->user) != 0 ||
-                found->session->is_authenticated != session->is_authenticated))
+                found->session->is_authenticated != session->is_authenticated || (has_number && !found->result)))
     found = NULL;
   if (found) flightsql__statement_ref(found);
   pthread_mutex_unlock(&service->mutex);
@@ -144,7 +167,7 @@ flightsql_parameters *flightsql__statement_bound(flightsql_statement *statement)
 
 /* The result was read to its end. A few can be read again; the oldest of those goes. */
 void flightsql__statement_fetched(flightsql_statement *statement) {
-  flightsql_session *session = statement->session;
+  flightsql_session *session = flightsql__owner(statement->session);
   flightsql_statement *old = NULL;
   char handle[TRN_UUID_SIZE] = "";
   pthread_mutex_lock(&session->mutex);
@@ -204,6 +227,35 @@ void flightsql__statement_ran(flightsql_statement *statement, trn_operation *ope
   if (found) trn_operation_unref(operation);
 }
 
+trn_status flightsql__statement_execute(flightsql_statement *statement, flight_rpc *rpc, trn_operation **operation,
+                                        trn_stream **stream, trn_error **error) {
+  char traceparent[64] = "";
+  size_t trace_size = 0;
+  const void *trace = trn_call_metadata(rpc->call, "traceparent", &trace_size);
+  if (trace && trace_size < sizeof traceparent) memcpy(traceparent, trace, trace_size);
+  const trn_execute_request request = {.struct_size = sizeof request,
+                                       .plan = statement->plan,
+                                       .protocol = "flightsql",
+                                       .traceparent = *traceparent ? traceparent : NULL,
+                                       .cancel = rpc->cancel};
+  *operation = NULL;
+  trn_status status = flightsql__statement_plan(statement, rpc->cancel)
+                          ? trn_backend_execute(statement->session->session, &request, operation, error)
+                          : trn_error_set(error, TRN_CANCELLED, NULL, "The query was cancelled");
+  if (!status && !flightsql__statement_run(statement, *operation))
+    status = trn_error_set(error, TRN_CANCELLED, NULL, "The query was cancelled");
+  flightsql__statement_planned(statement, rpc->cancel);
+  if (!status) {
+    status = trn_operation_result_stream(*operation, stream, error);
+    if (status) flightsql__statement_ran(statement, *operation);
+  }
+  if (!status) return TRN_OK;
+  if (*operation) trn_operation_cancel(*operation);
+  trn_operation_unref(*operation);
+  *operation = NULL;
+  return status;
+}
+
 bool flightsql__statement_cancel(flightsql_statement *statement) {
   trn_vec running = {0};
   pthread_mutex_lock(&statement->mutex);
@@ -232,17 +284,19 @@ static void drop_where(flightsql_service *service, flightsql_session *session, i
   void *value;
   for (size_t i = 0; trn__map_next(service->statements, &i, &key, &value);) {
     flightsql_statement *statement = value;
-    bool is_over = now ? !statement->is_prepared && statement->expires_ns <= now
-                       : !session || statement->session == session;
+    /* What was prepared in a transaction is its client's to close. */
+    bool is_own = !session || statement->session->parent == session ||
+                  (statement->session == session && !(session->parent && statement->is_prepared));
+    bool is_over = now ? !statement->is_prepared && statement->expires_ns <= now : is_own;
     if (!is_over) continue;
     pthread_mutex_lock(&statement->mutex);
-    bool is_busy = now && statement->running.count + statement->planning.count > 0;
+    bool is_busy = now && statement->running.count + statement->planning.count > 0 && !statement->result; /* what runs by itself is for who asks again */
     pthread_mutex_unlock(&statement->mutex);
     if (!is_busy && trn__vec_push(&old, statement)) flightsql__statement_ref(statement);
   }
   pthread_mutex_unlock(&service->mutex);
   for (size_t i = 0; i < old.count; i++) {
-    if (!now) flightsql__statement_cancel(old.items[i]);
+    if (!now || ((flightsql_statement *)old.items[i])->result) flightsql__statement_cancel(old.items[i]);
     flightsql__statement_close(old.items[i]);
     flightsql__statement_unref(old.items[i]);
   }
@@ -253,4 +307,7 @@ void flightsql__session_drop_statements(flightsql_service *service, flightsql_se
   drop_where(service, session, 0);
 }
 
-void flightsql__sweep(void *self) { drop_where(self, NULL, trn__now_ns()); }
+void flightsql__sweep(void *self) {
+  drop_where(self, NULL, trn__now_ns());
+  flightsql__transactions_sweep(self);
+}

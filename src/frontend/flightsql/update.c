@@ -54,6 +54,8 @@ static void let_go(update *u) {
 static void finish(update *u, trn_status status, const trn_error *error) {
   flight_rpc *rpc = u->rpc;
   let_go(u);
+  atomic_store(&u->session->used_ns, trn__now_ns());
+  atomic_fetch_sub(&u->session->busy, 1); /* before the client knows: it may commit at once */
   u->done(u->user, status, error, u->count);
   flight_service *service = flight__service_ref(rpc->service);
   flight__rpc_unref(rpc);
@@ -146,7 +148,7 @@ static void piece_pulled(void *user, trn_status status, const trn_error *error, 
 /* A temporary table of the session goes without a command. */
 static bool drop_temporary(update *u, const trn_command *command) {
   if (command->kind != TRN_COMMAND_DROP_TABLE || command->name_count != 1) return false;
-  flightsql_session *session = u->session;
+  flightsql_session *session = flightsql__owner(u->session);
   pthread_mutex_lock(&session->mutex);
   void *table = trn__map_remove(session->temporary, command->name[0], strlen(command->name[0]));
   pthread_mutex_unlock(&session->mutex);
@@ -169,6 +171,15 @@ static trn_status begin_temporary(update *u, const flightsql_command *command, t
   return status;
 }
 
+/* What a transaction sets for its session stays when it ends. */
+static trn_status set_in_session(update *u, const trn_command *command, trn_error **error) {
+  trn_operation *operation = NULL;
+  if (!u->session->parent || (command->kind != TRN_COMMAND_USE && command->kind != TRN_COMMAND_SET)) return TRN_OK;
+  trn_status status = trn_command_execute(u->session->parent->session, command, &operation, NULL, NULL, error);
+  trn_operation_unref(operation);
+  return status;
+}
+
 /* *is_done: nothing runs on. */
 static trn_status execute(update *u, flightsql_command *command, bool *is_done, trn_error **error) {
   trn_operation *operation = NULL;
@@ -179,12 +190,14 @@ static trn_status execute(update *u, flightsql_command *command, bool *is_done, 
     return trn_error_set(error, TRN_PERMISSION_DENIED, NULL, "This server is read only");
   if (drop_temporary(u, &command->command)) return TRN_OK;
   int64_t count = 0;
+  trn_status status = set_in_session(u, &command->command, error);
+  if (status) return status;
   command->command.cancel = u->rpc->cancel;
   if (u->statement && !flightsql__statement_plan(u->statement, u->rpc->cancel))
     return trn_error_set(error, TRN_CANCELLED, NULL, "The statement was cancelled");
-  trn_status status = command->is_temporary
-                          ? begin_temporary(u, command, &operation, error)
-                          : trn_command_execute(u->session->session, &command->command, &operation, &count, NULL, error);
+  status = command->is_temporary
+               ? begin_temporary(u, command, &operation, error)
+               : trn_command_execute(u->session->session, &command->command, &operation, &count, NULL, error);
   if (u->statement && (status || !operation)) flightsql__statement_planned(u->statement, u->rpc->cancel);
   if (status || !operation) {
     u->count += count;
@@ -319,6 +332,7 @@ static void start(update *u) {
   static const flight_events events = {NULL, gone, update_drop};
   flight_rpc *rpc = flight__rpc_ref(u->rpc);
   if (flight__enter(rpc->service)) {
+    atomic_fetch_add(&u->session->busy, 1);
     flight__rpc_attach(rpc, &events, u);
     step(u);
     return;
