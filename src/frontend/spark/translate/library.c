@@ -186,7 +186,8 @@ trn_status spark__library_table(spark_translator *t, const char *name, const spa
     return trn_error_set(error, TRN_INTERNAL, NULL, "The table function %s is gone", name);
   const spark_function *row = row_of(t, &function);
   if (!row || !spark__note_function(t, row)) return trn__no_memory(error);
-  trn__strbuf_printf(&sql, "SELECT * FROM \"%s\"(", function.name);
+  /* LATERAL: else the engine's planner takes the quotes for a part of the name. */
+  trn__strbuf_printf(&sql, "SELECT * FROM LATERAL \"%s\"(", function.name);
   trn_status status = TRN_OK;
   for (size_t i = 0; i < count && !status; i++) {
     if (i) trn__strbuf_puts(&sql, ", ");
