@@ -25,10 +25,33 @@ static trn_status load_plugins(trn_registry *registry, const trn_config *list, t
 
 /* ---- the backend ---- */
 
-static trn_status make_backend(building *b, const trn_config *root, trn_error **error) {
+/* What opens channels to other servers. */
+static trn_status need_connector(building *b, trn_error **error) {
+  trn_connector *connector = NULL;
+  if (trn_registry_connector(b->registry)) return TRN_OK;
+  trn_status status = trn_connector_create_network(NULL, &connector, error);
+  if (!status) trn_registry_set_connector(b->registry, connector);
+  trn_connector_unref(connector);
+  return status;
+}
+
+/* "ballista://host:port", or a map with `ballista` in it. Gives the map (destroy `*own`), NULL: no cluster. */
+static const trn_config *cluster_of(const trn_config *backend, trn_config **own, trn_status *status, trn_error **error) {
+  const char *text = trn_config_value(backend);
+  *own = NULL;
+  *status = TRN_OK;
+  if (!text || strncmp(text, "ballista://", 11) != 0) return trn_config_get(backend, "ballista");
+  *own = trn_config_create();
+  *status = *own ? trn_config_set_from(*own, "scheduler", text, trn_config_origin(backend), error) : TRN_RESOURCE_EXHAUSTED;
+  return *own;
+}
+
+static trn_status make_backend(building *b, const trn_config *root, bool is_local, trn_error **error) {
   const trn_config *config = trn_config_get(root, "backend");
   b->backend_name = "embedded";
-  if (trn_config_get_kind(config) == TRN_CONFIG_TEXT) {
+  if (is_local) { /* of a cluster: what runs here */
+    config = trn_config_get(config, "embedded");
+  } else if (trn_config_get_kind(config) == TRN_CONFIG_TEXT) {
     b->backend_name = trn_config_value(config);
     config = NULL;
   } else if (trn_config_get_kind(config) != TRN_CONFIG_NONE) {
@@ -40,6 +63,18 @@ static trn_status make_backend(building *b, const trn_config *root, trn_error **
     config = trn_config_at(config, 0);
   }
   return trn_registry_make_backend(b->registry, b->backend_name, config, &b->backend, error);
+}
+
+/* The cluster around the backend that keeps sessions and catalogs. */
+static trn_status add_cluster(building *b, const trn_config *cluster, trn_error **error) {
+  trn_backend *outer = NULL;
+  trn_status status = need_connector(b, error);
+  if (!status) status = trn_registry_make_layer(b->registry, "ballista", cluster, b->backend, &outer, error);
+  if (status) return status;
+  trn_backend_unref(b->backend);
+  b->backend = outer;
+  b->backend_name = "ballista";
+  return TRN_OK;
 }
 
 static trn_status add_catalog(building *b, trn_catalog *catalog, trn_error **error) {
@@ -91,11 +126,7 @@ static trn_status add_client(building *b, const trn_config *list, trn_error **er
   for (size_t i = 0; i < trn_config_count(list); i++)
     is_wanted |= trn_config_get(trn_config_get(trn_config_at(list, i), "trace"), "otlp") != NULL;
   if (!is_wanted) return TRN_OK;
-  trn_connector *connector = NULL;
-  trn_status status = trn_connector_create_network(NULL, &connector, error);
-  if (!status) trn_registry_set_connector(b->registry, connector);
-  trn_connector_unref(connector);
-  return status;
+  return need_connector(b, error);
 }
 
 static trn_status wrap(building *b, const trn_config *list, trn_error **error) {
@@ -191,14 +222,19 @@ static trn_status authenticate(building *b, const trn_config *root, trn_error **
 }
 
 trn_status build(const trn_config *root, building *b, trn_error **error) {
+  trn_config *own = NULL;
   *b = (building){0};
   trn_status status = trn_registry_create(&b->registry);
   if (!status) status = load_plugins(b->registry, trn_config_get(root, "plugins"), error);
   if (!status) status = authenticate(b, root, error);
-  if (!status) status = make_backend(b, root, error);
+  const trn_config *cluster = NULL;
+  if (!status) cluster = cluster_of(trn_config_get(root, "backend"), &own, &status, error);
+  if (!status) status = make_backend(b, root, cluster != NULL, error);
   if (!status) status = add_catalogs(b, root, error);
+  if (!status && cluster) status = add_cluster(b, cluster, error);
   if (!status) status = wrap(b, trn_config_get(root, "layers"), error);
   if (!status) status = mount(b, root, error);
+  trn_config_destroy(own);
   return status;
 }
 

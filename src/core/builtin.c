@@ -154,6 +154,8 @@ trn_status trn__registry_add_builtin(trn_registry *registry) {
   if (!status) status = trn_registry_add_frontend(registry, "health", health_frontend, NULL, NULL);
   if (!status) status = trn_registry_add_frontend(registry, "reflection", reflection_frontend, NULL, NULL);
   if (!status) status = trn_registry_add_backend(registry, "embedded", embedded_backend, NULL, NULL);
+  if (!status) status = trn_registry_add_backend(registry, "ballista", trn__ballista_backend, NULL, NULL);
+  if (!status) status = trn_registry_add_layer(registry, "ballista", trn__ballista_layer, NULL, NULL);
   if (!status) status = trn_registry_add_catalog(registry, "warehouse", warehouse_catalog, NULL, NULL);
   for (size_t i = 0; i < sizeof backend_formats / sizeof *backend_formats && !status; i++)
     status = trn_registry_add_decoder(registry, backend_formats[i], &by_backend, NULL, NULL);

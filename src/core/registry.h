@@ -83,4 +83,10 @@ trn_status trn__registry_translator(const trn_registry *registry, const char *ur
 /* builtin.c */
 trn_status trn__registry_add_builtin(trn_registry *registry);
 
+/* The Ballista backend: as a layer around `inner`, and with an embedded backend of its own (builtin_ballista.c). */
+trn_status trn__ballista_layer(void *user, const trn_registry *registry, const trn_config *config, trn_backend *inner,
+                               trn_backend **out, trn_error **error);
+trn_status trn__ballista_backend(void *user, const trn_registry *registry, const trn_config *config, trn_backend **out,
+                                 trn_error **error);
+
 #endif

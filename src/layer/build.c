@@ -146,7 +146,9 @@ trn_status trn_layers_reload(const trn_registry *registry, trn_backend *backend,
         status = takes ? trn__layer_reload(layer, config, error) : try_settings(registry, layer, name, config, error);
       layer = trn__layer_of(trn_layer_next(layer));
     }
-    if (status == TRN_OK && layer) return other_layers(list, error);
+    /* A backend may be a layer itself, below those of the list. */
+    bool is_backend = layer && strcmp(trn__layer_name(layer), "ballista") == 0;
+    if (status == TRN_OK && layer && !is_backend) return other_layers(list, error);
   }
   return status;
 }
