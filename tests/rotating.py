@@ -135,7 +135,24 @@ def interop(name):
                           env=dict(os.environ, PYTHONPATH=str(ROOT / "tests/support"))).returncode == 0
 
 
+# What runs under the thread sanitizer: 16 threads of everything over inproc and the scripted backend, and what has threads of its own.
+THREADED = ["test_api_storm", "test_spark_storm", "test_cancel", "test_inproc", "test_query_api", "test_scripted_backend", "test_flight",
+            "test_spark_service", "test_layer_cache", "test_layer_limit", "test_layer_trace", "test_client_storm", "test_h2_server"]
+
+
+def threads():
+    build = ROOT / "build/tsan"
+    quiet = dict(stdout=subprocess.DEVNULL, cwd=ROOT)
+    if not (build / "build.ninja").exists():
+        subprocess.run(["cmake", "--preset", "tsan", f"-DTRUNNION_PYTHON={sys.executable}"], check=True, **quiet)
+    subprocess.run(["ninja", "-C", str(build), "-j", str(os.cpu_count()), "--quiet", *THREADED], check=True, cwd=ROOT)
+    return subprocess.run(["ctest", "--test-dir", str(build), "-R", "^(" + "|".join(THREADED) + ")$", "--output-on-failure", "--no-tests=error"],
+                          cwd=ROOT, env=dict(os.environ, TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1")).returncode == 0
+
+
 def run(name, url):
+    if name == "tsan":
+        return threads()
     if name.startswith("interop-"):
         return interop(name.removeprefix("interop-"))
     if name.startswith("host-"):
@@ -154,7 +171,7 @@ def main():
     parser.add_argument("--only", default="", help="these parts, with commas between")
     parser.add_argument("--record-golden", action="store_true", help="write the lists of golden queries that fail")
     options = parser.parse_args()
-    names = sorted([*FLOORS, "golden", "soak", *(f"generation-{name}" for name in GENERATIONS),
+    names = sorted([*FLOORS, "golden", "soak", "tsan", *(f"generation-{name}" for name in GENERATIONS),
                     *(f"host-{name}" for name in HOSTS),
                     *(f"interop-{name}" for name in INTEROP)])
     chosen = names if options.all else [random.Random(options.seed).choice(names)]
