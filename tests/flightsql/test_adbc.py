@@ -250,10 +250,40 @@ def test_keys_of_tables_are_told(address, run, table):
                 for key in keys("CommandGetImportedKeys")] == [("b", "other", "x", "parent")]
 
 
-def test_transactions_are_refused_by_name(run):
-    for text in ["BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK"]:
-        with pytest.raises(adm.Error, match="transaction"):
+def test_transactions_by_statements(run, connect, table):
+    other = connect()
+
+    def count():
+        with other.cursor() as cursor:
+            cursor.execute(f"SELECT count(*) FROM {table}")
+            return cursor.fetchone()[0]
+
+    run(f"CREATE TABLE {table} AS SELECT 1 AS a")
+    for text in ["COMMIT", "ROLLBACK"]:
+        with pytest.raises(adm.Error, match="in no transaction"):
             run(text)
+    for begin, end, rows in [("BEGIN", "COMMIT", 3), ("START TRANSACTION", "ROLLBACK", 3), ("BEGIN", "COMMIT", 5)]:
+        before = count()
+        run(begin, f"INSERT INTO {table} VALUES (2)", f"INSERT INTO {table} VALUES (3)")
+        assert run(f"SELECT count(*) FROM {table}") == [(before + 2,)]
+        assert count() == before
+        with pytest.raises(adm.Error, match="in a transaction already"):
+            run("BEGIN")
+        run(end)
+        assert count() == rows
+        assert run(f"SELECT count(*) FROM {table}") == [(rows,)]
+
+
+def test_views_of_either_dialect_are_readable_in_the_engines(connect, run, table):
+    spark = connect()
+    with spark.cursor() as cursor:
+        spark.adbc_connection.set_options(**{"adbc.flight.sql.session.option.dialect": "spark"})
+        cursor.execute(f"CREATE TABLE {table} AS SELECT 1 AS a UNION ALL SELECT 2")
+        cursor.execute(f"CREATE VIEW {table}_v AS SELECT a, a + 1 AS b, concat_ws('-', 'x', a) AS `c d` FROM {table}")
+    run(f"CREATE VIEW {table}_w AS SELECT b, \"c d\" FROM {table}_v WHERE a > 1")
+    assert run(f"SELECT * FROM {table}_v ORDER BY a") == [(1, 2, "x-1"), (2, 3, "x-2")]
+    assert run(f"SELECT * FROM {table}_w") == [(3, "x-2")]
+    run(f"DROP VIEW {table}_w", f"DROP VIEW {table}_v")
 
 
 def test_databases_are_schemas(run, table):

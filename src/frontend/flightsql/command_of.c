@@ -92,6 +92,7 @@ static char *engine_text(trn_arena *arena, const flightsql_text *text, const cha
 
 static flightsql_kind kind_of(const trn_statement *statement) {
   if (statement->kind == TRN_STATEMENT_QUERY) return FLIGHTSQL_QUERY;
+  if (statement->kind != TRN_STATEMENT_COMMAND) return FLIGHTSQL_DDL;
   switch (statement->command->kind) {
   case TRN_COMMAND_INSERT:
   case TRN_COMMAND_DELETE:
@@ -143,6 +144,10 @@ static trn_status engine_command(flightsql_session *session, trn_arena *arena, c
   char *sql = engine_text(arena, text, literals);
   status = sql ? flightsql__decode(session, sql, &out->decoded, error) : trn__no_memory(error);
   if (status) return status;
+  if (out->decoded.kind != TRN_STATEMENT_COMMAND && out->decoded.kind != TRN_STATEMENT_QUERY) {
+    out->spoken = out->decoded.kind;
+    return TRN_OK;
+  }
   if (out->decoded.kind != TRN_STATEMENT_COMMAND)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The text is a query: it changes nothing");
   out->command = *out->decoded.command;

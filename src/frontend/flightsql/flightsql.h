@@ -72,6 +72,7 @@ struct flightsql_session {
   atomic_uint busy, reading; /* statements that change things and run; results that are sent */
   atomic_bool is_over;
   trn_vec savepoints; /* guarded by mutex */
+  flightsql_session *spoken; /* of a session: the transaction that BEGIN began; one reference or NULL; guarded by mutex */
   atomic_uint transaction_count; /* of a session */
 };
 /* The call's session; borrowed from it. */
@@ -132,8 +133,7 @@ trn_status flightsql__plan_substrait(flightsql_session *session, const void *dat
 flightsql_dialect flightsql__dialect(flightsql_session *session);
 /* Views of Spark's dialect are readable in the session, whose trn_session was just opened. */
 void flightsql__plan_views(flightsql_session *session);
-/* What a text of the engine's dialect means; call its release. What it says of itself was allowed. BEGIN, COMMIT and ROLLBACK
- * are refused by name. thread: worker */
+/* What a text of the engine's dialect means; call its release. What it says of itself was allowed. thread: worker */
 trn_status flightsql__decode(flightsql_session *session, const char *sql, trn_statement *out, trn_error **error);
 /* A plan that reads all columns of a source. Borrows; gives `*out`. */
 trn_status flightsql__plan_scan(flightsql_session *session, trn_source *source, const struct ArrowSchema *schema,
@@ -164,6 +164,7 @@ typedef struct flightsql_command {
   struct ArrowSchema schema;
   trn_plan *plan;
   bool is_temporary;     /* CREATE TABLE: of the session */
+  trn_statement_kind spoken; /* BEGIN, COMMIT, ROLLBACK; else TRN_STATEMENT_QUERY, and there is a command */
   trn_statement decoded; /* what the command's parts are borrowed from, when the engine's planner made it */
 } flightsql_command;
 trn_status flightsql__command(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
@@ -269,7 +270,8 @@ void flightsql__sweep(void *self);
 bool flightsql__has_transactions(flightsql_session *session);
 /* Who has the temporary tables, options and limits: the session itself, or that of a transaction. Borrowed. */
 flightsql_session *flightsql__owner(flightsql_session *session);
-/* The transaction with the id (NULL or empty: the session itself). Gives a reference. NOT_FOUND. */
+/* The transaction with the id (NULL or empty: the one that BEGIN began, else the session itself). Gives a reference. NOT_FOUND;
+ * ABORTED: what BEGIN began was rolled back, which the client does not know yet. */
 trn_status flightsql__in_transaction(flightsql_session *session, const ProtobufCBinaryData *id, flightsql_session **out,
                                      trn_error **error);
 /* For calls that cannot say so: the one transaction of the session, else the session itself. A reference. */
@@ -279,6 +281,8 @@ flightsql_session *flightsql__current(flightsql_session *session);
 trn_status flightsql__transaction_begin(flightsql_session *session, char id[TRN_UUID_SIZE], trn_error **error);
 trn_status flightsql__transaction_end(flightsql_session *session, const ProtobufCBinaryData *id, bool is_commit,
                                       trn_error **error);
+/* BEGIN, COMMIT and ROLLBACK as statements, which need no id. `from`: the session that the statement is of. */
+trn_status flightsql__transaction_spoken(flightsql_session *from, trn_statement_kind kind, trn_error **error);
 trn_status flightsql__savepoint_begin(flightsql_session *transaction, char id[TRN_UUID_SIZE], trn_error **error);
 trn_status flightsql__savepoint_end(flightsql_session *session, const ProtobufCBinaryData *id, bool is_release,
                                     trn_error **error);

@@ -18,6 +18,7 @@ void flightsql__session_unref(flightsql_session *session) {
   if (session->views) spark__catalog_destroy(session->views);
   trn_session_unref(session->session);
   pthread_mutex_destroy(&session->mutex);
+  flightsql__session_unref(session->spoken);
   flightsql__session_unref(session->parent);
   free(session->locations);
   free(session->user);
@@ -73,6 +74,11 @@ static void session_end(void *self, void *state) {
   pthread_mutex_unlock(&session->mutex);
   flightsql__session_drop_statements(self, session);
   flightsql__transactions_drop(self, session);
+  pthread_mutex_lock(&session->mutex);
+  flightsql_session *spoken = session->spoken; /* it holds the session */
+  session->spoken = NULL;
+  pthread_mutex_unlock(&session->mutex);
+  flightsql__session_unref(spoken);
 }
 
 static void session_close(void *self, void *state) {

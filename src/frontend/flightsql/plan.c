@@ -115,9 +115,7 @@ flightsql_dialect flightsql__dialect(flightsql_session *session) {
 /* Its columns are shown, or kept: may the session see them? */
 static trn_status check_statement(flightsql_session *session, const trn_statement *statement, trn_error **error) {
   if (statement->kind == TRN_STATEMENT_QUERY) return trn_backend_check(session->session, statement->plan, error);
-  if (statement->kind != TRN_STATEMENT_COMMAND)
-    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL,
-                         "This server has no transactions: each statement is one by itself");
+  if (statement->kind != TRN_STATEMENT_COMMAND) return TRN_OK;
   const trn_command *command = statement->command;
   if (command->plan) return trn_backend_check(session->session, command->plan, error);
   if (command->kind != TRN_COMMAND_CREATE_VIEW || !command->table || !command->table->view_text) return TRN_OK;

@@ -122,18 +122,19 @@ enum { INFO_COUNT = sizeof infos / sizeof *infos };
 
 /* ---- schema ---- */
 
-static trn_status list_schema(struct ArrowSchema *out, const char *name, const char *item) {
-  trn_status status = trn__schema_init(out, "+l", name, ARROW_FLAG_NULLABLE, NULL, 0, 1);
+static trn_status list_schema(struct ArrowSchema *out, const char *name, const char *item, int64_t flags) {
+  trn_status status = trn__schema_init(out, "+l", name, flags, NULL, 0, 1);
   return status ? status : trn__schema_init(out->children[0], item, "item", ARROW_FLAG_NULLABLE, NULL, 0, 0);
 }
 
 static trn_status map_schema(struct ArrowSchema *out, const char *name) {
-  trn_status status = trn__schema_init(out, "+m", name, ARROW_FLAG_NULLABLE, NULL, 0, 1);
+  trn_status status = trn__schema_init(out, "+m", name, 0, NULL, 0, 1);
   if (!status) status = trn__schema_init(out->children[0], "+s", "entries", 0, NULL, 0, 2);
   if (!status) status = trn__schema_init(out->children[0]->children[0], "i", "key", 0, NULL, 0, 0);
-  return status ? status : list_schema(out->children[0]->children[1], "value", "i");
+  return status ? status : list_schema(out->children[0]->children[1], "value", "i", ARROW_FLAG_NULLABLE);
 }
 
+/* As the C++, Go and Java implementations have it, member by member: some drivers compare. */
 static trn_status info_schema(struct ArrowSchema *out) {
   static const struct {
     const char *name, *format;
@@ -143,8 +144,8 @@ static trn_status info_schema(struct ArrowSchema *out) {
   struct ArrowSchema *value = out->children ? out->children[1] : NULL;
   if (!status) status = trn__schema_init(value, "+ud:0,1,2,3,4,5", "value", 0, NULL, 0, INFO_TYPES);
   for (size_t i = 0; i < sizeof members / sizeof *members && !status; i++)
-    status = trn__schema_init(value->children[i], members[i].format, members[i].name, ARROW_FLAG_NULLABLE, NULL, 0, 0);
-  if (!status) status = list_schema(value->children[INFO_LIST], "string_list", "u");
+    status = trn__schema_init(value->children[i], members[i].format, members[i].name, 0, NULL, 0, 0);
+  if (!status) status = list_schema(value->children[INFO_LIST], "string_list", "u", 0);
   return status ? status : map_schema(value->children[INFO_MAP], "int32_to_int32_list_map");
 }
 

@@ -31,14 +31,39 @@ bool flightsql__has_transactions(flightsql_session *session) {
 
 static void use(flightsql_session *transaction) { atomic_store(&transaction->used_ns, trn__now_ns()); }
 
+static flightsql_session *spoken_of(flightsql_session *session) {
+  pthread_mutex_lock(&session->mutex);
+  flightsql_session *spoken = session->spoken ? flightsql__session_ref(session->spoken) : NULL;
+  pthread_mutex_unlock(&session->mutex);
+  return spoken;
+}
+
+static flightsql_session *take_spoken(flightsql_session *session) {
+  pthread_mutex_lock(&session->mutex);
+  flightsql_session *spoken = session->spoken;
+  session->spoken = NULL;
+  pthread_mutex_unlock(&session->mutex);
+  return spoken;
+}
+
+/* A client hears once that its transaction is gone; what follows is outside of one. */
+static trn_status in_spoken(flightsql_session *session, flightsql_session **out, trn_error **error) {
+  flightsql_session *spoken = session->parent ? NULL : spoken_of(session);
+  *out = spoken ? spoken : flightsql__session_ref(session);
+  if (!spoken) return TRN_OK;
+  use(spoken);
+  if (!atomic_load(&spoken->is_over)) return TRN_OK;
+  flightsql__session_unref(take_spoken(session));
+  flightsql__session_unref(spoken);
+  *out = NULL;
+  return trn_error_set(error, TRN_ABORTED, NULL, "The transaction was rolled back, for nobody used it for too long: begin it again");
+}
+
 trn_status flightsql__in_transaction(flightsql_session *session, const ProtobufCBinaryData *id, flightsql_session **out,
                                      trn_error **error) {
   flightsql_service *service = session->service;
   *out = NULL;
-  if (!id || !id->len) {
-    *out = flightsql__session_ref(session);
-    return TRN_OK;
-  }
+  if (!id || !id->len) return in_spoken(session, out, error);
   pthread_mutex_lock(&service->mutex);
   flightsql_session *found = id->len == TRN_UUID_SIZE - 1 ? trn__map_get(service->transactions, (char *)id->data, id->len) : NULL;
   if (found && is_of(found, session)) *out = flightsql__session_ref(found);
@@ -195,6 +220,54 @@ trn_status flightsql__transaction_end(flightsql_session *session, const Protobuf
   }
   flightsql__session_unref(transaction);
   return status;
+}
+
+static trn_status speak_begin(flightsql_session *session, trn_error **error) {
+  flightsql_service *service = session->service;
+  char id[TRN_UUID_SIZE];
+  flightsql_session *spoken = spoken_of(session);
+  flightsql__session_unref(spoken);
+  if (spoken) return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "The session is in a transaction already");
+  trn_status status = flightsql__transaction_begin(session, id, error);
+  if (status) return status;
+  pthread_mutex_lock(&service->mutex);
+  spoken = trn__map_get(service->transactions, id, TRN_UUID_SIZE - 1);
+  if (spoken) flightsql__session_ref(spoken);
+  pthread_mutex_unlock(&service->mutex);
+  pthread_mutex_lock(&session->mutex);
+  flightsql_session *other = session->spoken; /* of another call at the same time: that one counts */
+  if (!other) session->spoken = spoken;
+  pthread_mutex_unlock(&session->mutex);
+  if (!other) return TRN_OK;
+  if (take_out(spoken)) end(spoken, false, NULL);
+  flightsql__session_unref(spoken);
+  return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "The session is in a transaction already");
+}
+
+static trn_status speak_end(flightsql_session *session, bool is_commit, trn_error **error) {
+  flightsql_session *spoken = spoken_of(session);
+  if (!spoken) return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "The session is in no transaction");
+  trn_status status = TRN_OK;
+  if (is_commit && atomic_load(&spoken->busy) > 1) { /* the statement that says so is one */
+    status = trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "A statement of the transaction is still running");
+  } else {
+    flightsql__session_unref(take_spoken(session));
+    if (take_out(spoken)) status = end(spoken, is_commit, error);
+    else if (is_commit)
+      status = trn_error_set(error, TRN_ABORTED, NULL, "The transaction was rolled back, for nobody used it for too long");
+  }
+  flightsql__session_unref(spoken);
+  return status;
+}
+
+trn_status flightsql__transaction_spoken(flightsql_session *from, trn_statement_kind kind, trn_error **error) {
+  flightsql_session *session = flightsql__owner(from), *spoken = spoken_of(session);
+  bool is_its = from == session || from == spoken;
+  flightsql__session_unref(spoken);
+  if (!is_its)
+    return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "The transaction is ended as it was begun: by its id");
+  if (kind == TRN_STATEMENT_BEGIN) return speak_begin(session, error);
+  return speak_end(session, kind == TRN_STATEMENT_COMMIT, error);
 }
 
 /* Those of the session (NULL: all), or those that nobody uses; rolled back. */

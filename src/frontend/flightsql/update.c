@@ -188,6 +188,7 @@ static trn_status execute(update *u, flightsql_command *command, bool *is_done, 
   *is_done = true;
   if (u->session->service->read_only)
     return trn_error_set(error, TRN_PERMISSION_DENIED, NULL, "This server is read only");
+  if (command->spoken) return flightsql__transaction_spoken(u->session, command->spoken, error);
   if (drop_temporary(u, &command->command)) return TRN_OK;
   int64_t count = 0;
   trn_status status = set_in_session(u, &command->command, error);
