@@ -56,11 +56,11 @@ static void on_message(trn_client_call *call, void *user, trn_slice given) {
     if (bytes.release) bytes.release(bytes.owner);
     return;
   }
-  if (!bytes.data) {
+  if (given.size && !bytes.data) {
     fetch->status = trn__no_memory(&fetch->error);
   } else if (!read_flight_data(&bytes, &message)) {
     fetch->status = trn_error_set(&fetch->error, TRN_DATA_LOSS, NULL, "%s is no Arrow data", fetch->who);
-    bytes.release(bytes.owner);
+    if (bytes.release) bytes.release(bytes.owner);
   } else {
     fetch->handlers.on_message(fetch->user, message);
     return;

@@ -252,7 +252,7 @@ static void unary_message(trn_client_call *call, void *user, trn_slice message) 
   unary *u = user;
   (void)call;
   u->answer = trn__ballista_own(message);
-  u->is_out_of_memory = !u->answer.data;
+  u->is_out_of_memory = message.size && !u->answer.data; /* an empty message is one, too */
 }
 
 static trn_status who(const trn_ballista_client *client, const char *what, const trn_client_result *result,
