@@ -17,7 +17,7 @@ static const char columns[] =
     "id, name, user_name, session_id, state, attempt, owner, is_cancelled, is_released, backend_id, submitted_ms,"
     " started_ms, ended_ms, stages, stages_done, tasks, tasks_done, row_count, byte_count, is_authenticated, format,"
     " error_status, error_condition, error_message, metrics, details, locations";
-static const char column_kinds[] = "tttt" "ii" "t" "ii" "t" "iiiiiiiiii" "i" "t" "i" "ttt" "bb";
+static const char column_kinds[] = "tttt" "ii" "t" "ii" "t" "iiiiiiiii" "i" "t" "i" "ttt" "bb";
 enum { COLUMN_ALIVE = sizeof column_kinds - 1 }; /* then: whether the owner lives; the query */
 
 /* ---- values ---- */
