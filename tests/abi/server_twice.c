@@ -14,7 +14,7 @@
 #include <trunnion/frontend.h>
 #include <trunnion/server.h>
 
-enum { ROUNDS = 8, FIRST = 3 /* what is made once is made */, NOISE = 2048 };
+enum { ROUNDS = 24, FIRST = 12 /* what is made once is made */, NOISE = 2048 };
 
 #define CHECK(condition)                                                                                               \
   do {                                                                                                                 \

@@ -19,7 +19,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 }
 
 static void check_error(trn_status status, trn_error *error) {
-  if (status == TRN_INTERNAL || status == TRN_UNKNOWN || (status && (!error || !*trn_error_message(error)))) abort();
+  if (status == TRN_INTERNAL || status == TRN_UNKNOWN || (status && (!error || !*trn_error_message(error)))) {
+    fprintf(stderr, "status %d: %s\n", (int)status, error ? trn_error_message(error) : "no error");
+    abort();
+  }
   trn_error_unref(error);
 }
 
@@ -54,7 +57,8 @@ static void make_layers(trn_registry *registry, const trn_config *list) {
   trn_backend *backend = NULL, *outer = NULL;
   trn_error *error = NULL;
   if (trn__scripted_create(TRN_SCRIPTED_ARRAYS, &control, &backend)) return;
-  check_error(trn_layers_build(registry, list, backend, &options, &outer, &error), error);
+  trn_status status = trn_layers_build(registry, list, backend, &options, &outer, &error);
+  check_error(status, error);
   trn_backend_unref(outer);
   trn_backend_unref(backend);
   trn__scripted_unref(control);
@@ -65,7 +69,8 @@ static void make_frontends(trn_registry *registry, const trn_config *map) {
   for (size_t i = 0; (name = trn_registry_frontend_at(registry, i)); i++) {
     trn_frontend *frontend = NULL;
     trn_error *error = NULL;
-    check_error(trn_registry_make_frontend(registry, name, trn_config_get(map, name), &frontend, &error), error);
+    trn_status status = trn_registry_make_frontend(registry, name, trn_config_get(map, name), &frontend, &error);
+    check_error(status, error);
     trn_frontend_destroy(frontend);
   }
 }

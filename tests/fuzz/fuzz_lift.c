@@ -87,12 +87,13 @@ static void use(trn_plan *plan) {
   if (trn_plan_print(plan, &text) == TRN_OK) trn_free(text);
   text = NULL;
   trn_plan_fingerprint(plan, fingerprint);
-  check_error(trn_plan_to_sql(plan, "sqlite", &text, &error), error);
+  trn_status status = trn_plan_to_sql(plan, "sqlite", &text, &error);
+  check_error(status, error);
   trn_free(text);
   error = NULL;
   trn_arena *arena = trn__arena_create(0);
   if (!arena) return;
-  trn_status status = trn__plan_check_size(plan->root, &error);
+  status = trn__plan_check_size(plan->root, &error);
   if (!status) status = trn__decorrelate(arena, plan->root, &next, &root, &error);
   if (!status) status = trn__prune(arena, root, next, &root, &error);
   if (!status) status = trn__lower(root, false, &lowered, &error);
