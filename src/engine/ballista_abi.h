@@ -11,7 +11,7 @@
 #include "engine/engine_abi.h"
 
 #define TRN_BALLISTA_ABI 1
-#define TRN_BALLISTA_ID_BYTES_MAX 128 /* of a job's id: letters, digits, '-', '_' and '.', not first a '.' */
+#define TRN_BALLISTA_JOB_ID_MAX 128 /* of a job's id: letters, digits, '-', '_' and '.', not first a '.' */
 
 typedef struct trn_ballista_scheduler trn_ballista_scheduler;
 
@@ -103,7 +103,7 @@ typedef struct trn_ballista {
   const char *(*address)(const trn_ballista_scheduler *scheduler);
   /* Executors that are registered and alive. */
   int32_t (*executors)(trn_ballista_scheduler *scheduler, size_t *count, trn_engine_error *error);
-  /* Decodes the plan and queues the job. Writes the id, NUL-terminated, into `id_out` (TRN_BALLISTA_ID_BYTES_MAX + 1).
+  /* Decodes the plan and queues the job. Writes the id, NUL-terminated, into `id_out` (TRN_BALLISTA_JOB_ID_MAX + 1).
    * ALREADY_EXISTS: this scheduler (or `find`) knows the requested id; of calls that race exactly one is OK.
    * INVALID_ARGUMENT: the id, or a plan that cannot be decoded. What is wrong with planning comes as a failed job. */
   int32_t (*submit)(trn_ballista_scheduler *scheduler, const trn_ballista_submission *submission, char *id_out,
