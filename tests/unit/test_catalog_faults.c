@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "arrow/arrow_util.h"
+#include "backend/scripted/scripted.h"
 #include "catalog/warehouse.h"
 
 void *__real_malloc(size_t size);
@@ -42,6 +43,7 @@ void *__wrap_realloc(void *memory, size_t size) {
 
 static char directory[64];
 static trn_catalog *catalog;
+static trn_backend *backend;
 static struct ArrowSchema schema;
 static unsigned attempts; /* names differ from attempt to attempt */
 
@@ -170,6 +172,30 @@ static bool write_once(void) {
   return status == TRN_OK;
 }
 
+static bool transact_once(void) {
+  char name[32];
+  snprintf(name, sizeof name, "x%u", attempts);
+  const trn_table_info info = table_named(name);
+  trn_session *session = NULL;
+  trn_table *table = NULL;
+  long long kept = atomic_exchange(&countdown, -1);
+  assert_int_equal(trn_session_open(backend, NULL, &session, NULL), TRN_OK);
+  countdown = kept;
+  trn_status status = trn_transaction_begin(session, NULL);
+  if (!status) status = trn_catalog_create_table(catalog, session, &info, false, NULL);
+  if (!status) status = trn_transaction_savepoint(session, TRN_SAVEPOINT_SET, "s", NULL);
+  if (!status) status = trn_catalog_drop_table(catalog, session, "default", name, false, NULL);
+  if (!status) status = trn_transaction_savepoint(session, TRN_SAVEPOINT_ROLLBACK, "s", NULL);
+  if (!status) status = trn_transaction_end(session, true, NULL);
+  kept = atomic_exchange(&countdown, -1);
+  trn_session_unref(session); /* rolls back what is left */
+  trn_status found = trn_catalog_get_table(catalog, NULL, "default", name, &table, NULL);
+  assert_int_equal(found, status == TRN_OK ? TRN_OK : TRN_NOT_FOUND); /* all or nothing */
+  trn_table_unref(table);
+  countdown = kept;
+  return status == TRN_OK;
+}
+
 static void opening(void **state) {
   (void)state;
   each_allocation_fails(open_once);
@@ -184,8 +210,19 @@ static void reading(void **state) {
   each_allocation_fails(read_once);
 }
 
+static void transactions(void **state) {
+  (void)state;
+  trn_scripted *scripted = NULL;
+  assert_int_equal(trn__scripted_create(TRN_SCRIPTED_ARRAYS, &scripted, &backend), TRN_OK);
+  assert_int_equal(trn_backend_add_catalog(backend, catalog), TRN_OK);
+  each_allocation_fails(transact_once);
+  trn_backend_unref(backend);
+  trn__scripted_unref(scripted);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(opening, setup, teardown),
+  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(transactions, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(opening, setup, teardown),
                                      cmocka_unit_test_setup_teardown(definitions, setup, teardown),
                                      cmocka_unit_test_setup_teardown(reading, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
