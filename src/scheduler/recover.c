@@ -134,6 +134,11 @@ static bool needs_care(trn_job *job, const trn_job_record *r) {
   return !runs_here;
 }
 
+/* Its owner may have died between the record and what it says. */
+static bool has_leftovers(const trn_job_record *r) {
+  return !trn__job_is_active(r->state) && (r->state != TRN_JOB_SUCCEEDED || r->is_released);
+}
+
 trn_status trn_scheduler_recover(trn_scheduler *s, const char *id, const trn_recover_options *given, trn_job **out,
                                  trn_error **error) {
   trn_recover_options options = {0};
@@ -145,6 +150,8 @@ trn_status trn_scheduler_recover(trn_scheduler *s, const char *id, const trn_rec
   status = trn__store_get(s->store, id, true, &copy, error);
   if (!status && needs_care(*out, &copy.record))
     status = trn__job_adopt(*out, &copy, options.resubmit, &adopted, error);
+  else if (!status && has_leftovers(&copy.record))
+    s->runner->remove(s->runner_self, &copy.record, true);
   trn__job_copy_finish(&copy);
   if (!status && !adopted) status = trn__job_refresh(*out, false, error);
   if (status) trn_job_unref(*out), *out = NULL;

@@ -12,7 +12,7 @@
 #include "arrow/ipc_read.h"
 #include "scheduler/scheduler.h"
 
-enum { SLICES_AT_ONCE = 64, PREFIX_SIZE = 8 };
+enum { SLICES_AT_ONCE = 64, PREFIX_SIZE = 8, FOLDER_TRIES = 100 };
 static const uint8_t END_OF_STREAM[PREFIX_SIZE] = {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0};
 
 /* ---- writing ---- */
@@ -38,9 +38,21 @@ static char *join(const char *folder, const char *name) {
   return NULL;
 }
 
-static trn_status make_folder(const char *path, trn_error **error) {
-  if (mkdir(path, 0700) == 0 || errno == EEXIST) return TRN_OK;
-  return file_failed(error, "The output folder cannot be made", path, errno);
+static int make_folder(const char *path) { return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : errno; }
+
+/* An earlier attempt that cleans up behind itself may take an empty folder away in between. */
+static trn_status open_file(trn_spool_file *file, trn_error **error) {
+  int code = 0;
+  for (int i = 0; i < FOLDER_TRIES && file->fd < 0; i++) {
+    code = make_folder(file->job_folder);
+    if (!code) code = make_folder(file->folder);
+    if (!code) {
+      file->fd = open(file->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+      code = file->fd < 0 ? errno : 0;
+    }
+    if (code != ENOENT) break;
+  }
+  return code ? file_failed(error, "The output cannot be written to", file->path, code) : TRN_OK;
 }
 
 trn_status trn__spool_create(const char *directory, const char *job_id, uint64_t attempt, trn_spool_file **out,
@@ -54,12 +66,7 @@ trn_status trn__spool_create(const char *directory, const char *job_id, uint64_t
   file->job_folder = join(directory, job_id);
   if (file->job_folder) file->folder = join(file->job_folder, name);
   if (file->folder) file->path = join(file->folder, "part-00000.arrows");
-  trn_status status = file->path ? make_folder(file->job_folder, error) : trn__no_memory(error);
-  if (!status) status = make_folder(file->folder, error);
-  if (!status) {
-    file->fd = open(file->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (file->fd < 0) status = file_failed(error, "The output cannot be written to", file->path, errno);
-  }
+  trn_status status = file->path ? open_file(file, error) : trn__no_memory(error);
   if (status)
     trn__spool_destroy(file);
   else
