@@ -64,7 +64,7 @@ static trn_status submit(trn_ballista *b, trn_layer_session *session, const trn_
   }
   if (!status) {
     trn_slice plan = {bytes.data, bytes.size, bytes.release, bytes.owner};
-    status = trn__ballista_run_start(b, &named, trn_session_id(trn_layer_session_get(session)), plan, out, &why);
+    status = trn__ballista_run_start(b, &named, trn_layer_session_get(session), plan, out, &why);
     if (!status && own) learn_functions(b, TRN_BALLISTA_FUNCTIONS_ALL);
     if (status == TRN_INVALID_ARGUMENT) { /* a plan of ours that it cannot read: it is made of other things */
       if (own && !b->options.functions) learn_functions(b, TRN_BALLISTA_FUNCTIONS_STOCK);

@@ -79,7 +79,7 @@ typedef struct trn_ballista_run {
 
 /* Submits `plan` (taken) and waits for the scheduler's answer. Gives `*out`. INVALID_ARGUMENT: the scheduler cannot
  * read it. */
-trn_status trn__ballista_run_start(trn_ballista *b, const trn_execute_request *request, const char *session_id,
+trn_status trn__ballista_run_start(trn_ballista *b, const trn_execute_request *request, trn_session *session,
                                    trn_slice plan, trn_operation **out, trn_error **error);
 trn_ballista_run *trn__ballista_run_ref(trn_ballista_run *run);
 void trn__ballista_run_unref(void *run);

@@ -361,40 +361,81 @@ static const trn_kv safe_settings[] = {
 };
 enum { SAFE_COUNT = sizeof safe_settings / sizeof *safe_settings };
 
-static trn_status submit(trn_ballista_run *run, const trn_execute_request *request, const char *session_id,
-                         trn_slice plan, trn_error **error) {
-  const trn_ballista_options *o = &run->backend->options;
-  size_t count = SAFE_COUNT + 1 + o->setting_count;
-  trn_kv *settings = calloc(count, sizeof *settings);
-  waiting *w = settings ? waiting_create(run->backend->client) : NULL;
-  if (!w) {
-    free(settings);
-    if (plan.release) plan.release(plan.owner);
-    return trn__no_memory(error);
+/* The settings of one job: keys and values are the list's own. */
+typedef struct settings {
+  trn_kv *items;
+  size_t count, capacity;
+  bool failed;
+} settings;
+
+static void settings_add(void *user, const char *key, const char *value) {
+  settings *s = user;
+  for (size_t i = 0; i < SAFE_COUNT; i++)
+    if (strcmp(key, safe_settings[i].key) == 0 && s->count >= SAFE_COUNT) return; /* nobody changes them */
+  if (!value || (strncmp(key, "ballista.", 9) != 0 && strncmp(key, "datafusion.", 11) != 0)) return;
+  if (s->count == s->capacity) {
+    size_t capacity = s->capacity ? 2 * s->capacity : 16;
+    trn_kv *items = realloc(s->items, capacity * sizeof *items);
+    if (!items) {
+      s->failed = true;
+      return;
+    }
+    s->items = items, s->capacity = capacity;
   }
-  memcpy(settings, safe_settings, sizeof safe_settings);
-  settings[SAFE_COUNT] = (trn_kv){"ballista.job.name", request->operation_id};
-  for (size_t i = 0; i < o->setting_count; i++) settings[SAFE_COUNT + 1 + i] = o->settings[i];
-  trn_ballista_query query = {.kind = TRN_BALLISTA_LOGICAL,
-                              .plan = plan,
-                              .session_id = session_id,
-                              .settings = settings,
-                              .setting_count = count,
-                              .operation_id = request->operation_id};
-  trn_status status = trn__ballista_execute(run->backend->client, &query, answered, w, error);
-  status = wait_for(w, status, request->cancel, &run->job_id, error);
-  free(settings);
-  return status;
+  s->items[s->count] = (trn_kv){strdup(key), strdup(value)};
+  s->failed |= !s->items[s->count].key || !s->items[s->count].value;
+  s->count++;
 }
 
-trn_status trn__ballista_run_start(trn_ballista *b, const trn_execute_request *request, const char *session_id,
+static void settings_finish(settings *s) {
+  for (size_t i = 0; i < s->count; i++) {
+    free((char *)s->items[i].key);
+    free((char *)s->items[i].value);
+  }
+  free(s->items);
+}
+
+/* The safe ones, those of the configuration, those of the session, the job's name; a later one counts. */
+static trn_status settings_collect(const trn_ballista_options *o, trn_session *session, const char *name, settings *out,
+                                   trn_error **error) {
+  *out = (settings){0};
+  for (size_t i = 0; i < SAFE_COUNT; i++) settings_add(out, safe_settings[i].key, safe_settings[i].value);
+  for (size_t i = 0; i < o->setting_count; i++) settings_add(out, o->settings[i].key, o->settings[i].value);
+  trn_status status = trn_session_each(session, settings_add, out);
+  settings_add(out, "ballista.job.name", name);
+  if (out->failed) status = TRN_RESOURCE_EXHAUSTED;
+  return status ? trn__no_memory(error) : TRN_OK;
+}
+
+static trn_status submit(trn_ballista_run *run, const trn_execute_request *request, trn_session *session,
+                         trn_slice plan, trn_error **error) {
+  settings settings;
+  trn_status status = settings_collect(&run->backend->options, session, request->operation_id, &settings, error);
+  waiting *w = status ? NULL : waiting_create(run->backend->client);
+  if (!w) {
+    settings_finish(&settings);
+    if (plan.release) plan.release(plan.owner);
+    return status ? status : trn__no_memory(error);
+  }
+  trn_ballista_query query = {.kind = TRN_BALLISTA_LOGICAL,
+                              .plan = plan,
+                              .session_id = trn_session_id(session),
+                              .settings = settings.items,
+                              .setting_count = settings.count,
+                              .operation_id = request->operation_id};
+  status = trn__ballista_execute(run->backend->client, &query, answered, w, error);
+  settings_finish(&settings);
+  return wait_for(w, status, request->cancel, &run->job_id, error);
+}
+
+trn_status trn__ballista_run_start(trn_ballista *b, const trn_execute_request *request, trn_session *session,
                                    trn_slice plan, trn_operation **out, trn_error **error) {
   trn_ballista_run *run = run_create(b, request, error);
   if (!run) {
     if (plan.release) plan.release(plan.owner);
     return TRN_RESOURCE_EXHAUSTED;
   }
-  trn_status status = submit(run, request, session_id, plan, error);
+  trn_status status = submit(run, request, session, plan, error);
   if (status) {
     trn__ballista_run_unref(run);
     return status;

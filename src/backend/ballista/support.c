@@ -5,8 +5,7 @@ static trn_walk find_own(void *user, const trn_expr *expr, const trn_rel *holder
   const char **found = user;
   (void)holder;
   if (expr->kind == TRN_EXPR_CALL && expr->u.call.home == TRN_HOME_LIBRARY) *found = expr->u.call.name;
-  if (expr->kind == TRN_EXPR_AGGREGATE && expr->u.aggregate.home == TRN_HOME_LIBRARY)
-    *found = expr->u.aggregate.name;
+  if (expr->kind == TRN_EXPR_AGGREGATE && expr->u.aggregate.home == TRN_HOME_LIBRARY) *found = expr->u.aggregate.name;
   return *found ? TRN_WALK_STOP : TRN_WALK_ON;
 }
 
