@@ -22,7 +22,9 @@ static trn_walk look_at_rel(void *user, const trn_rel *rel) {
   case TRN_REL_WRITE:
   case TRN_REL_OPAQUE:
   case TRN_REL_EXTENSION:
-  case TRN_REL_SAMPLE: q->keeps = false; break;
+    q->keeps = false;
+    break;
+  case TRN_REL_SAMPLE: q->keeps = trn__rel_is_barrier(rel); break;
   default: break;
   }
   return q->keeps && !q->failed ? TRN_WALK_ON : TRN_WALK_STOP;

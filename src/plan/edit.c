@@ -330,6 +330,19 @@ static const trn_expr *conjunction(guard *g, const trn_expr *const *conditions, 
   return all;
 }
 
+/* Every row, and no condition from above goes through it: a sample of all. What a condition says of a row that is gone -
+ * that it fails without looking at any column - would tell that there is such a row. */
+static const trn_rel *barrier(trn_arena *arena, const trn_rel *rel) {
+  trn_rel *all = rel ? trn__rel_create(arena, TRN_REL_SAMPLE, &rel, 1, NULL, 0, rel->columns, rel->column_count) : NULL;
+  if (all) all->u.sample.upper = 1;
+  return all;
+}
+
+bool trn__rel_is_barrier(const trn_rel *rel) {
+  return rel->kind == TRN_REL_SAMPLE && rel->u.sample.lower <= 0 && rel->u.sample.upper >= 1 &&
+         !rel->u.sample.with_replacement;
+}
+
 /* Filters over the scan, then the projection that gives the outer ids. */
 static trn_status guard_build(guard *g, const char *const *filters, size_t filter_count, bool seals,
                               const trn_rel **out) {
@@ -356,6 +369,7 @@ static trn_status guard_build(guard *g, const char *const *filters, size_t filte
   const trn_rel *rel = g->scan;
   if (status) return status;
   if (all) rel = trn__rel_filter(edit->arena, rel, all);
+  if (all && seals) rel = barrier(edit->arena, rel);
   *out = rel ? trn__rel_project(edit->arena, rel, exprs, columns, count) : NULL;
   return *out ? TRN_OK : trn__no_memory(g->error);
 }

@@ -212,6 +212,8 @@ trn_expr *trn__expr_call(trn_arena *arena, trn_function_home home, const char *n
 trn_expr *trn__expr_cast(trn_arena *arena, const trn_expr *arg, const trn_type *type, bool is_try);
 trn_rel *trn__rel_create(trn_arena *arena, trn_rel_kind kind, const trn_rel *const *inputs, size_t input_count,
                          const trn_expr *const *exprs, size_t expr_count, const trn_column *columns, size_t column_count);
+/* A sample of all rows: no optimizer moves a condition through it. */
+bool trn__rel_is_barrier(const trn_rel *rel);
 /* Pass-through relations: columns are the input's. */
 trn_rel *trn__rel_filter(trn_arena *arena, const trn_rel *input, const trn_expr *condition);
 trn_rel *trn__rel_project(trn_arena *arena, const trn_rel *input, const trn_expr *const *exprs,

@@ -221,7 +221,7 @@ static trn_status range_print(sql_printer *p, const trn_rel *rel) {
     return status;
   }
   trn__sql_printf(p, "SELECT v AS c%u FROM (WITH RECURSIVE g(v) AS (SELECT (%" PRId64 ") UNION ALL SELECT v + (%" PRId64
-                     ") FROM g WHERE v + (%" PRId64 ") %s %" PRId64 ") SELECT v FROM g)",
+                     ") FROM g WHERE v + (%" PRId64 ") %s %" PRId64 ") SELECT v FROM g) AS q",
                   rel->columns[0].id, start, step, step, step > 0 ? "<" : ">", end);
   return TRN_OK;
 }
@@ -282,7 +282,8 @@ static trn_status keys_print(sql_printer *p, const trn_rel *rel) {
     is_first = false;
     status = trn__sql_expr(p, rel->exprs[i]);
   }
-  if (is_first && rel->u.aggregate.group_count) trn__sql_puts(p, " GROUP BY NULL");
+  bool is_constant = is_first && rel->u.aggregate.group_count;
+  if (is_constant) trn__sql_puts(p, p->traits ? " HAVING count(*) > 0" : " GROUP BY NULL");
   return status;
 }
 
@@ -296,7 +297,7 @@ static trn_status aggregate_print(sql_printer *p, const trn_rel *rel) {
   trn__sql_puts(p, " FROM ");
   name(p, rel->inputs[0]);
   if (!status) status = keys_print(p, rel);
-  if (is_split) trn__sql_puts(p, ")");
+  if (is_split) trn__sql_puts(p, ") AS q");
   return status;
 }
 
@@ -325,7 +326,7 @@ static void renamed(sql_printer *p, const trn_rel *rel, const trn_rel *input) {
 static trn_status union_print(sql_printer *p, const trn_rel *rel) {
   trn_status status = TRN_OK;
   for (uint32_t i = 0; !status && i < rel->input_count; i++) status = trn__sql_relation(p, rel->inputs[i]);
-  if (!rel->input_count) no_rows(p, rel);
+  if (!rel->input_count) return no_rows(p, rel);
   for (uint32_t i = 0; i < rel->input_count; i++) {
     trn__sql_puts(p, i ? " UNION ALL SELECT " : "SELECT ");
     renamed(p, rel, rel->inputs[i]);
@@ -357,7 +358,7 @@ static trn_status set_print(sql_printer *p, const trn_rel *rel) {
     trn__sql_puts(p, " FROM ");
     name(p, rel->inputs[i]);
   }
-  if (rel->u.set.all) trn__sql_puts(p, ")");
+  if (rel->u.set.all) trn__sql_puts(p, ") AS q");
   return status;
 }
 
@@ -370,10 +371,20 @@ static trn_status distinct_print(sql_printer *p, const trn_rel *rel) {
   return status;
 }
 
+/* A common table expression that is computed before what reads it. */
+static trn_status barrier_print(sql_printer *p, const trn_rel *rel) {
+  if (!trn__rel_is_barrier(rel)) return trn__sql_refuse(p, "a sample");
+  trn_status status = trn__sql_relation(p, rel->inputs[0]);
+  trn__sql_puts(p, "SELECT ");
+  trn__sql_columns(p, rel->columns, rel->column_count);
+  trn__sql_puts(p, " FROM ");
+  if (!status) name(p, rel->inputs[0]);
+  return status;
+}
+
 static trn_status refuse_kind(sql_printer *p, const trn_rel *rel) {
   static const char *const names[TRN_REL_COUNT_] = {[TRN_REL_LOCAL] = "rows that came with the query",
                                                     [TRN_REL_UNNEST] = "a generator (explode, unnest)",
-                                                    [TRN_REL_SAMPLE] = "a sample",
                                                     [TRN_REL_WRITE] = "a write"};
   if (rel->kind == TRN_REL_EXTENSION)
     return trn__sql_refuse(p, "the operator %s", rel->u.extension.name ? rel->u.extension.name : "");
@@ -398,6 +409,7 @@ static trn_status body(sql_printer *p, const trn_rel *rel) {
   case TRN_REL_DISTINCT: return distinct_print(p, rel);
   case TRN_REL_SET: return set_print(p, rel);
   case TRN_REL_WINDOW: return window_print(p, rel);
+  case TRN_REL_SAMPLE: return barrier_print(p, rel);
   default: return refuse_kind(p, rel);
   }
 }
@@ -438,7 +450,8 @@ trn_status trn__sql_relation(sql_printer *p, const trn_rel *rel) {
   head_columns(rel, &columns);
   if (!status && p->ctes.size + text.size > TRN_SQL_BYTES_MAX)
     status = trn_error_set(p->error, TRN_RESOURCE_EXHAUSTED, NULL, "the plan is too large for SQL text");
-  if (!status) trn__sql_cte_add(p, "r", ++p->count, columns.data ? columns.data : "", &text, "");
+  if (!status) trn__sql_cte_add(p, "r", ++p->count, columns.data ? columns.data : "", &text,
+                               trn__rel_is_barrier(rel) ? "MATERIALIZED " : "");
   if (!status && (columns.failed || !trn__ptrmap_set(&p->numbers, rel, NULL, p->count))) status = trn__no_memory(p->error);
   trn__strbuf_finish(&text);
   trn__strbuf_finish(&columns);

@@ -71,6 +71,7 @@ trn_status trn__sql_date(sql_printer *p, int64_t days); /* YYYY-MM-DD; refuses o
 void trn__sql_quoted(sql_printer *p, const char *data, size_t size); /* in single quotes; no zero bytes */
 void trn__sql_hex(sql_printer *p, const char *data, size_t size);
 const trn_literal *trn__sql_text_argument(const trn_expr *e, uint32_t index); /* a constant text; NULL: it is none */
+bool trn__sql_escapes_plainly(const trn_expr *like); /* of trn.like: its escape is the usual one */
 bool trn__sql_whole_argument(const trn_expr *e, uint32_t index, int64_t *out);
 /* "trn.add" or "trn.add_try"; else false. */
 bool trn__sql_is_family(const char *name, const char *stem, bool *is_try);

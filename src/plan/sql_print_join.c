@@ -117,8 +117,12 @@ static trn_status exists_print(sql_printer *p, const trn_rel *rel) {
   return status;
 }
 
+static bool is_in(const parts *parts) {
+  return parts->left.count && !parts->mixed.count;
+}
+
 static trn_status condition(sql_printer *p, const trn_rel *rel, const parts *parts) {
-  return parts->left.count && !parts->mixed.count ? in_print(p, rel, parts) : exists_print(p, rel);
+  return is_in(parts) ? in_print(p, rel, parts) : exists_print(p, rel);
 }
 
 static trn_status print(sql_printer *p, const trn_rel *rel, const parts *parts) {
@@ -140,8 +144,10 @@ static trn_status print(sql_printer *p, const trn_rel *rel, const parts *parts) 
   trn__sql_cte_name(p, rel->inputs[0]);
   if (status || type == TRN_JOIN_LEFT_MARK) return status;
   trn__sql_puts(p, " WHERE ");
+  bool is_plain_anti = type == TRN_JOIN_LEFT_ANTI && !is_in(parts); /* EXISTS is never null; optimizers know NOT EXISTS */
+  if (is_plain_anti) trn__sql_puts(p, "NOT ");
   status = condition(p, rel, parts);
-  if (type == TRN_JOIN_LEFT_ANTI) trn__sql_puts(p, rel->u.join.null_aware ? " IS FALSE" : " IS NOT TRUE");
+  if (type == TRN_JOIN_LEFT_ANTI && !is_plain_anti) trn__sql_puts(p, rel->u.join.null_aware ? " IS FALSE" : " IS NOT TRUE");
   return status;
 }
 

@@ -55,6 +55,11 @@ const trn_literal *trn__sql_text_argument(const trn_expr *e, uint32_t index) {
   return is_text ? &arg->u.literal : NULL;
 }
 
+bool trn__sql_escapes_plainly(const trn_expr *like) {
+  const trn_literal *escape = trn__sql_text_argument(like, 2);
+  return escape && escape->value.bytes.size == 1 && escape->value.bytes.data[0] == '\\';
+}
+
 bool trn__sql_whole_argument(const trn_expr *e, uint32_t index, int64_t *out) {
   const trn_expr *arg = index < e->arg_count ? e->args[index] : NULL;
   bool is_whole = arg && arg->kind == TRN_EXPR_LITERAL && trn__type_is_integer(arg->type) && !arg->u.literal.is_null;

@@ -300,14 +300,15 @@ static trn_status cast(sql_printer *p, const trn_expr *arg, const trn_type *to, 
 /* LIKE does not see the case of letters; GLOB does. The pattern is known, so that it can be written anew. */
 static trn_status like(sql_printer *p, const trn_expr *e) {
   const trn_literal *pattern = trn__sql_text_argument(e, 1);
-  if (!pattern || e->arg_count != 2) return trn__sql_refuse(p, "LIKE with a pattern that is no constant");
+  if (!pattern || e->arg_count < 2) return trn__sql_refuse(p, "LIKE with a pattern that is no constant");
   const char *data = pattern->value.bytes.data;
   size_t size = pattern->value.bytes.size;
   if (memchr(data, 0, size)) return trn__sql_refuse(p, "LIKE with a zero byte");
   trn_status status = trn__sql_form(p, "($1 GLOB '", e->args, 1);
   for (size_t i = 0; !status && i < size; i++) {
     bool is_escaped = data[i] == '\\';
-    if (is_escaped && ++i == size) return trn__sql_refuse(p, "LIKE with a pattern that ends with its escape");
+    if (is_escaped && (++i == size || !strchr("%_\\", data[i])))
+      return trn__sql_refuse(p, "LIKE with an escape of something else than %%, _ and the escape");
     if (!is_escaped && (data[i] == '%' || data[i] == '_'))
       trn__strbuf_putc(p->out, data[i] == '%' ? '*' : '?');
     else if (strchr("*?[", data[i]))
@@ -416,6 +417,7 @@ static trn_status kernel(sql_printer *p, const trn_expr *e) {
   }
   if (strcmp(name, "trn.substring") == 0) return substring(p, e);
   if (strcmp(name, "trn.concat") == 0) return concat(p, e);
+  if (strcmp(name, "trn.like") == 0 && trn__sql_escapes_plainly(e)) return like(p, e);
   return named(p, e);
 }
 
@@ -448,6 +450,8 @@ static trn_status aggregate(sql_printer *p, const trn_expr *e, unsigned part) {
     function = "sum";
   else if (count && is_number && strcmp(name, "trn.avg") == 0)
     function = part == 1 ? "sum" : part == 2 ? "count" : "avg";
+  else if (count == 1 && type->id == TRN_TYPE_FLOAT64 && strcmp(name, "avg") == 0)
+    function = name;
   else if (count && (strcmp(name, "trn.min") == 0 || strcmp(name, "trn.bool_and") == 0))
     function = "min";
   else if (count && (strcmp(name, "trn.max") == 0 || strcmp(name, "trn.bool_or") == 0))

@@ -319,7 +319,7 @@ static trn_status cast(sql_printer *p, const trn_expr *arg, const trn_type *to, 
 
 static trn_status like(sql_printer *p, const trn_expr *e) {
   const trn_literal *pattern = trn__sql_text_argument(e, 1);
-  if (!pattern || e->arg_count != 2) return trn__sql_refuse(p, "LIKE with a pattern that is no constant");
+  if (!pattern || e->arg_count < 2) return trn__sql_refuse(p, "LIKE with a pattern that is no constant");
   const char *data = pattern->value.bytes.data;
   for (size_t i = 0; i < pattern->value.bytes.size; i++) {
     if (data[i] != '\\') continue;
@@ -437,6 +437,7 @@ static trn_status kernel(sql_printer *p, const trn_expr *e) {
   }
   if (strcmp(name, "trn.substring") == 0) return substring(p, e);
   if (strcmp(name, "trn.concat") == 0) return concat(p, e);
+  if (strcmp(name, "trn.like") == 0 && trn__sql_escapes_plainly(e)) return like(p, e);
   return named(p, e);
 }
 
@@ -467,6 +468,7 @@ static const char *aggregate_name(const trn_expr *e, uint32_t count, unsigned pa
                                          {"trn.bool_or", "bool_or"}, {"trn.sum", "sum"}};
   const char *name = e->u.aggregate.name;
   bool is_number = count && trn__type_is_numeric(e->args[0]->type) && e->args[0]->type->id != TRN_TYPE_FLOAT32;
+  if (strcmp(name, "avg") == 0) return count == 1 && is_double(e->args[0]->type) ? "avg" : NULL;
   if (strcmp(name, "trn.avg") == 0) return !is_number ? NULL : part == 1 ? "sum" : part == 2 ? "count" : "avg";
   if (!count || (strcmp(name, "trn.sum") == 0 && !is_number)) return NULL;
   if ((strcmp(name, "count") == 0) != (count == 1) && strcmp(name, "count") == 0) return NULL; /* count(a, b) */

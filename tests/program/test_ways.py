@@ -302,6 +302,15 @@ GUESSES = [  # none may tell that there is a row with 'secret', or a region that
     "SELECT id, count(*) OVER () FROM part", "SELECT CAST(ssn AS int) FROM part", "SELECT 1 / (CASE WHEN ssn = 'secret' THEN 0 ELSE 1 END) FROM part",
     "SELECT id FROM part WHERE CAST(ssn AS int) > 0", "SELECT x.id FROM part x JOIN part y ON x.id < y.id",
     "SELECT CASE WHEN region = 'EU' THEN id ELSE raise_error(ssn) END FROM part",
+    # conditions that fail without looking at a value: on which rows are they tried?
+    "SELECT id FROM part WHERE region = 'EU' OR raise_error('there is one') IS NULL",
+    "SELECT count(*) FROM part WHERE IF(region IS NULL, raise_error('there is one'), true)",
+    "SELECT id FROM part WHERE CAST(coalesce(ssn, 'x') AS int) > 0", "SELECT id FROM part WHERE 1 / coalesce(length(region), 0) >= 0",
+    "SELECT id FROM (SELECT id, coalesce(region, '?') AS r FROM part) WHERE r <> '?' OR assert_true(false) IS NULL",
+    "SELECT f.id FROM free f JOIN part p ON f.id = p.id AND (p.region = 'EU' OR raise_error('there is one') IS NULL)",
+    "SELECT id FROM free WHERE id IN (SELECT id FROM part WHERE region = 'EU' OR raise_error('there is one') IS NULL)",
+    "SELECT region, count(*) FROM part GROUP BY region HAVING region = 'EU' OR raise_error('there is one') IS NULL",
+    "SELECT id FROM part WHERE id = 1 OR region = 'EU' OR element_at(array(1), 5) IS NULL",
 ]
 
 
