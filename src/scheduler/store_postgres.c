@@ -219,3 +219,13 @@ trn_status trn_postgres_job_store_open(const char *conninfo, trn_job_store **out
   }
   return status;
 }
+
+trn_status trn__postgres_end_others(void *self) {
+  postgres_db *d = self;
+  pthread_mutex_lock(&d->mu);
+  trn_status status = command(
+      d, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'",
+      NULL);
+  pthread_mutex_unlock(&d->mu);
+  return status;
+}

@@ -33,6 +33,8 @@ trn_status trn__sql_job_store_create(const trn_sql_driver *driver, void *self, t
 /* What a database says of itself must fit into a line. */
 trn_status trn__sql_failed(trn_error **error, trn_status status, const char *text);
 void *trn__sql_job_store_driver(void *self); /* the driver's `self` of such a store's `self` */
+/* Ends the connections of everybody else to the database, as its restart would: for tests. `driver`: PostgreSQL's. */
+trn_status trn__postgres_end_others(void *driver);
 /* Steps of SQLite's machine that the store has taken: what tests count instead of time. */
 uint64_t trn__sqlite_job_store_steps(trn_job_store *store);
 

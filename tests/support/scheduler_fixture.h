@@ -1,5 +1,5 @@
 /* Schedulers over the scripted backend, for tests: a folder with a store and outputs, queries as text ("rows 100", "hang",
- * "fail", "slow 100") in a format of their own. Everything is static: one program includes it. */
+ * "fail", "slow 100") in a format of their own. Everything is static inline: a program includes it. */
 #ifndef TRN_TESTS_SCHEDULER_FIXTURE_H
 #define TRN_TESTS_SCHEDULER_FIXTURE_H
 #include <setjmp.h>
@@ -22,7 +22,7 @@ enum { HANGING = 1000001, FAILING = 1000002, SLOW_ID = 7, WAIT_MS = 20000, LEASE
 
 /* ---- queries ---- */
 
-static trn_plan *range_with(int64_t rows, uint32_t id) {
+static inline trn_plan *range_with(int64_t rows, uint32_t id) {
   trn_arena *arena = trn__arena_create(0);
   const trn_column column = {.id = id, .type = trn__type(TRN_TYPE_INT64)};
   trn_field *field = TRN_NEW(arena, trn_field);
@@ -35,9 +35,9 @@ static trn_plan *range_with(int64_t rows, uint32_t id) {
   return plan;
 }
 
-static trn_plan *range_of(int64_t rows) { return range_with(rows, 1); }
+static inline trn_plan *range_of(int64_t rows) { return range_with(rows, 1); }
 
-static trn_status decode_query(void *self, trn_session *session, const trn_plan_input *input, trn_plan **out,
+static inline trn_status decode_query(void *self, trn_session *session, const trn_plan_input *input, trn_plan **out,
                                trn_error **error) {
   long long rows = 0;
   char text[64];
@@ -57,7 +57,7 @@ static trn_status decode_query(void *self, trn_session *session, const trn_plan_
 }
 
 /* What the plan says: the second batch never comes, or fails; each takes a while. */
-static trn_status script_of(void *user, trn_session *session, trn_plan *plan, trn_script *script) {
+static inline trn_status script_of(void *user, trn_session *session, trn_plan *plan, trn_script *script) {
   (void)user, (void)session;
   int64_t rows = plan->root->u.range.end;
   if (rows == HANGING) *script = (trn_script){.is_hanging = true, .hang_at = 1};
@@ -79,13 +79,14 @@ typedef struct node {
   trn_session *session;
 } node;
 
-static char *in_folder(const char *folder, const char *name) {
+static inline char *in_folder(const char *folder, const char *name) {
   char *path = malloc(strlen(folder) + strlen(name) + 2);
-  sprintf(path, "%s/%s", folder, name);
+  assert_non_null(path);
+  if (path) sprintf(path, "%s/%s", folder, name);
   return path;
 }
 
-static void node_open_with(node *n, const char *folder, trn_job_store *store, const trn_scheduler_options *more) {
+static inline void node_open_with(node *n, const char *folder, trn_job_store *store, const trn_scheduler_options *more) {
   trn_error *error = NULL;
   static const trn_decoder_ops decoder = {.struct_size = sizeof decoder, .decode = decode_query};
   *n = (node){.store = store};
@@ -109,7 +110,7 @@ static void node_open_with(node *n, const char *folder, trn_job_store *store, co
   free(outputs);
 }
 
-static trn_job_store *open_store(const char *folder) {
+static inline trn_job_store *open_store(const char *folder) {
   trn_error *error = NULL;
   trn_job_store *store = NULL;
   char *path = in_folder(folder, "jobs.sqlite");
@@ -120,9 +121,9 @@ static trn_job_store *open_store(const char *folder) {
   return store;
 }
 
-static void node_open(node *n, const char *folder) { node_open_with(n, folder, open_store(folder), NULL); }
+static inline void node_open(node *n, const char *folder) { node_open_with(n, folder, open_store(folder), NULL); }
 
-static void node_close(node *n) {
+static inline void node_close(node *n) {
   trn_session_unref(n->session);
   trn_scheduler_unref(n->scheduler);
   trn_job_store_unref(n->store);
@@ -132,7 +133,7 @@ static void node_close(node *n) {
   *n = (node){0};
 }
 
-static char *make_folder_for_test(void) {
+static inline char *make_folder_for_test(void) {
   /* In memory where that is to be had: every commit is synced, and other tests keep the disk busy. */
   const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : getenv("TMPDIR");
   char *path = in_folder(base && *base ? base : "/tmp", "trunnion-jobs-XXXXXX");
@@ -140,7 +141,7 @@ static char *make_folder_for_test(void) {
   return path;
 }
 
-static void remove_folder_of_test(char *folder) {
+static inline void remove_folder_of_test(char *folder) {
   char command[512];
   snprintf(command, sizeof command, "rm -rf '%s'", folder);
   assert_int_equal(system(command), 0);
@@ -149,7 +150,7 @@ static void remove_folder_of_test(char *folder) {
 
 /* ---- steps ---- */
 
-static trn_status submit_with(node *n, const char *id, const char *query, const char *tag, trn_job **job, trn_error **error) {
+static inline trn_status submit_with(node *n, const char *id, const char *query, const char *tag, trn_job **job, trn_error **error) {
   trn_plan_input input = {.struct_size = sizeof input, .format = QUERY_FORMAT, .data = query, .size = strlen(query)};
   trn_submit_request request = {.struct_size = sizeof request,
                                 .requested_job_id = id,
@@ -160,7 +161,7 @@ static trn_status submit_with(node *n, const char *id, const char *query, const 
   return trn_scheduler_submit(n->scheduler, &request, job, error);
 }
 
-static trn_job *submit(node *n, const char *id, const char *query) {
+static inline trn_job *submit(node *n, const char *id, const char *query) {
   trn_job *job = NULL;
   trn_error *error = NULL;
   trn_status status = submit_with(n, id, query, NULL, &job, &error);
@@ -169,7 +170,7 @@ static trn_job *submit(node *n, const char *id, const char *query) {
   return job;
 }
 
-static trn_job_status status_of(trn_job *job) {
+static inline trn_job_status status_of(trn_job *job) {
   trn_job_status status = {.struct_size = sizeof status};
   trn_error *error = NULL;
   trn_status result = trn_job_get_status(job, &status, NULL, &error);
@@ -178,7 +179,7 @@ static trn_job_status status_of(trn_job *job) {
   return status;
 }
 
-static trn_job_state wait_for_end(trn_job *job) {
+static inline trn_job_state wait_for_end(trn_job *job) {
   trn_job_status status = {.struct_size = sizeof status};
   trn_error *failure = NULL;
   assert_int_equal(trn_job_wait(job, WAIT_MS, &status, &failure, NULL), TRN_OK);
@@ -187,13 +188,13 @@ static trn_job_state wait_for_end(trn_job *job) {
   return status.state;
 }
 
-static void wait_for_state(trn_job *job, trn_job_state state) {
+static inline void wait_for_state(trn_job *job, trn_job_state state) {
   for (int i = 0; i < WAIT_MS / 2 && status_of(job).state != state; i++) nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
   assert_int_equal(status_of(job).state, state);
 }
 
 /* The rows of its output, each checked: 0, 1, 2, ...; a status instead when there is none. */
-static trn_status read_output(trn_job *job, int64_t *rows, trn_error **error) {
+static inline trn_status read_output(trn_job *job, int64_t *rows, trn_error **error) {
   trn_stream *stream = NULL;
   puller p;
   struct ArrowArray array;
@@ -212,7 +213,7 @@ static trn_status read_output(trn_job *job, int64_t *rows, trn_error **error) {
   return status;
 }
 
-static void output_is(trn_job *job, int64_t expected) {
+static inline void output_is(trn_job *job, int64_t expected) {
   int64_t rows;
   trn_error *error = NULL;
   trn_status status = read_output(job, &rows, &error);
