@@ -1,0 +1,48 @@
+"""The files of a warehouse's tables are no way around the rules about its tables."""
+import json, pathlib
+import pytest
+from conftest import start_server
+
+adm = pytest.importorskip("adbc_driver_manager")
+dbapi = pytest.importorskip("adbc_driver_flightsql.dbapi")
+
+RULES = {
+    "denied unless allowed": lambda folder: {"rules": [{"users": "*", "allow": "all", "tables": "*", "views": "*", "databases": "*"}]},
+    "allowed unless denied": lambda folder: {"default": "allow", "rules": [{"users": "*", "deny": "all", "paths": f"{folder}/warehouse"}]},
+}
+
+
+@pytest.fixture(params=RULES)
+def guarded(request, tmp_path):
+    (tmp_path / "warehouse").mkdir()
+    (tmp_path / "trunnion.yaml").write_text(json.dumps({"listen": "127.0.0.1:0", "warehouse": f"{tmp_path}/warehouse",
+                                                        "layers": [{"authorize": RULES[request.param](tmp_path)}]}))
+    process, address = start_server("--config", f"{tmp_path}/trunnion.yaml")
+    with dbapi.connect(f"grpc://{address}", autocommit=True) as connection:
+        yield connection, tmp_path / "warehouse"
+    process.terminate()
+    assert process.wait(30) == 0
+
+
+def ask(connection, text):
+    with connection.cursor() as cursor:
+        cursor.execute(text)
+        return cursor.fetchall()
+
+
+def test_tables_are_readable_and_their_files_are_not(guarded):
+    connection, folder = guarded
+    ask(connection, "CREATE TABLE t AS SELECT 1 AS a")
+    ask(connection, "INSERT INTO t VALUES (2)")
+    assert ask(connection, "SELECT a FROM t ORDER BY a") == [(1,), (2,)]
+    files = sorted(path for path in folder.glob("t/_w-*/**/*") if path.is_file())
+    assert files
+    for path in [files[0], files[0].parent, folder / "t", folder, folder / "t" / ".." / "t"]:
+        with pytest.raises(adm.Error, match="may not"):
+            ask(connection, f"CREATE EXTERNAL TABLE around STORED AS PARQUET LOCATION '{path}'")
+    with pytest.raises(adm.Error, match="may not"):
+        ask(connection, f"COPY (SELECT 1 AS a) TO '{folder}/t/mine.parquet' STORED AS PARQUET")
+    connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.dialect": "spark"})
+    with pytest.raises(adm.Error, match="may not"):
+        ask(connection, f"SELECT * FROM parquet.`{files[0]}`")
+    assert ask(connection, "SELECT a FROM t ORDER BY a") == [(1,), (2,)]
