@@ -11,6 +11,9 @@
 
 enum { SCRIPT_STEPS_MAX = 16, SCRIPT_PARTITIONS_MAX = 8 };
 
+/* The thread is the scheduler's or an executor's: what fails on purpose fails elsewhere. */
+static _Thread_local bool script_is_at_work;
+
 /* What GetJobStatus answers, in turn; the last one again and again. */
 typedef enum script_step {
   STEP_UNKNOWN = 0,
@@ -158,7 +161,7 @@ static inline trn_strbuf status_message(const cluster_script *s, script_step ste
   return out;
 }
 
-static inline void on_execute(trn_call *call, void *user, trn_slice message) {
+static inline void on_execute_now(trn_call *call, void *user, trn_slice message) {
   cluster_script *s = user;
   trn_strbuf out = {0}, inner = {0};
   trn_wire_reader r = trn__wire_reader(message.data, message.size);
@@ -185,7 +188,7 @@ static inline void on_execute(trn_call *call, void *user, trn_slice message) {
   trn_call_finish(call, TRN_OK, NULL, NULL, 0, NULL, 0);
 }
 
-static inline void on_status(trn_call *call, void *user, trn_slice message) {
+static inline void on_status_now(trn_call *call, void *user, trn_slice message) {
   cluster_script *s = user;
   if (message.release) message.release(message.owner);
   pthread_mutex_lock(&s->mu);
@@ -214,15 +217,15 @@ static inline void count_and_answer(trn_call *call, cluster_script *s, unsigned 
   trn_call_finish(call, TRN_OK, NULL, NULL, 0, NULL, 0);
 }
 
-static inline void on_cancel_job(trn_call *call, void *user, trn_slice message) {
+static inline void on_cancel_job_now(trn_call *call, void *user, trn_slice message) {
   count_and_answer(call, user, &((cluster_script *)user)->cancelled, message);
 }
 
-static inline void on_clean(trn_call *call, void *user, trn_slice message) {
+static inline void on_clean_now(trn_call *call, void *user, trn_slice message) {
   count_and_answer(call, user, &((cluster_script *)user)->cleaned, message);
 }
 
-static inline void on_metrics(trn_call *call, void *user, trn_slice message) {
+static inline void on_metrics_now(trn_call *call, void *user, trn_slice message) {
   trn_strbuf out = {0}, stage = {0}, op = {0}, metric = {0};
   (void)user;
   if (message.release) message.release(message.owner);
@@ -269,7 +272,7 @@ static inline void send_more(trn_call *call, fetching *f) {
   }
 }
 
-static inline void fetch_open(trn_call *call, void *service) {
+static inline void fetch_open_now(trn_call *call, void *service) {
   fetching *f = calloc(1, sizeof *f);
   f->script = service;
   pthread_mutex_lock(&f->script->mu);
@@ -279,7 +282,7 @@ static inline void fetch_open(trn_call *call, void *service) {
   trn_call_set_user(call, f);
 }
 
-static inline void fetch_message(trn_call *call, void *user, trn_slice message) {
+static inline void fetch_message_now(trn_call *call, void *user, trn_slice message) {
   fetching *f = user;
   trn_wire_reader ticket = trn__wire_reader(message.data, message.size);
   trn_wire_field t, a, p;
@@ -304,7 +307,9 @@ static inline void fetch_message(trn_call *call, void *user, trn_slice message) 
 }
 
 static inline void fetch_writable(trn_call *call, void *user) {
+  script_is_at_work = true;
   send_more(call, user);
+  script_is_at_work = false;
 }
 
 static inline void fetch_done(trn_call *call, void *user) {
@@ -314,6 +319,26 @@ static inline void fetch_done(trn_call *call, void *user) {
   f->script->open--;
   pthread_mutex_unlock(&f->script->mu);
   free(f);
+}
+
+#define AT_WORK(name)                                                                                                  \
+  static inline void name(trn_call *call, void *user, trn_slice message) {                                             \
+    script_is_at_work = true;                                                                                          \
+    name##_now(call, user, message);                                                                                   \
+    script_is_at_work = false;                                                                                         \
+  }
+AT_WORK(on_execute)
+AT_WORK(on_status)
+AT_WORK(on_cancel_job)
+AT_WORK(on_clean)
+AT_WORK(on_metrics)
+AT_WORK(fetch_message)
+#undef AT_WORK
+
+static inline void fetch_open(trn_call *call, void *service) {
+  script_is_at_work = true;
+  fetch_open_now(call, service);
+  script_is_at_work = false;
 }
 
 static inline void call_open(trn_call *call, void *service) {

@@ -93,8 +93,9 @@ void trn__ballista_run_fail(trn_ballista_run *run, trn_status status, trn_error 
 extern const trn_stream_ops trn__ballista_stream_ops;
 /* The job is done: fetching begins. locks: none */
 void trn__ballista_output_begin(trn_ballista_run *run);
-/* Something changed: a pull that waits is served when it can be. locks: none */
-void trn__ballista_output_wake(trn_ballista_run *run);
+/* Something changed: a pull that waits is served when it can be. `may_be_here`: on this thread, if need be. False: it can be
+ * served, and there is no memory to do so elsewhere. locks: none */
+bool trn__ballista_output_wake(trn_ballista_run *run, bool may_be_here);
 void trn__ballista_output_finish(trn_ballista_run *run); /* frees what waits; no other reference is left */
 /* Ends the fetches; their completions come. locks: none */
 void trn__ballista_output_stop(trn_ballista_run *run);

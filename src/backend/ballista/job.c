@@ -77,7 +77,7 @@ void trn__ballista_run_fail(trn_ballista_run *run, trn_status status, trn_error 
   if (!is_first) return;
   trn__ballista_output_stop(run);
   trn__ballista_run_ended(run, status);
-  trn__ballista_output_wake(run);
+  trn__ballista_output_wake(run, true);
 }
 
 /* ---- following ---- */
@@ -218,7 +218,8 @@ void trn__ballista_run_cancel(void *self) {
   if (runs) trn__ballista_cancel(run->backend->client, run->job_id, ignored, NULL, NULL);
   if (has_output) trn__ballista_output_stop(run);
   trn__ballista_run_ended(run, TRN_CANCELLED);
-  trn__ballista_output_wake(run);
+  /* Never inline; without memory, what happens next to the job or its fetches answers the pull. */
+  trn__ballista_output_wake(run, false);
 }
 
 /* ---- the operation ---- */

@@ -59,7 +59,7 @@ static void on_message(void *user, trn_ballista_message message) {
   pthread_mutex_unlock(&run->mu);
   if (status) trn__ballista_run_fail(run, status, error);
   ask(run);
-  trn__ballista_output_wake(run);
+  trn__ballista_output_wake(run, true);
 }
 
 static void on_done(void *user, trn_status status, const trn_error *error) {
@@ -71,7 +71,7 @@ static void on_done(void *user, trn_status status, const trn_error *error) {
   slot->status = status;
   slot->error = error ? trn_error_ref((trn_error *)error) : NULL;
   pthread_mutex_unlock(&run->mu);
-  trn__ballista_output_wake(run);
+  trn__ballista_output_wake(run, true);
   trn__ballista_run_unref(run);
 }
 
@@ -108,7 +108,7 @@ static void open_more(trn_ballista_run *run) {
 void trn__ballista_output_begin(trn_ballista_run *run) {
   open_more(run);
   ask(run);
-  trn__ballista_output_wake(run);
+  trn__ballista_output_wake(run, true);
 }
 
 void trn__ballista_output_stop(trn_ballista_run *run) {
@@ -298,7 +298,7 @@ static bool is_ready(trn_ballista_run *run) {
   return true;
 }
 
-void trn__ballista_output_wake(trn_ballista_run *run) {
+bool trn__ballista_output_wake(trn_ballista_run *run, bool may_be_here) {
   pthread_mutex_lock(&run->mu);
   size_t head = run->head;
   bool delivers = run->has_pull && !run->is_delivering && is_ready(run);
@@ -309,10 +309,18 @@ void trn__ballista_output_wake(trn_ballista_run *run) {
     open_more(run);
     ask(run);
   }
-  if (!delivers) return;
+  if (!delivers) return true;
   trn__ballista_run_ref(run);
-  /* Without memory for a task, this thread has to do it. */
-  if (trn__pool_submit(run->backend->pool, deliver, run)) deliver(run);
+  if (!trn__pool_submit(run->backend->pool, deliver, run)) return true;
+  if (may_be_here) { /* without memory for a task, this thread has to do it */
+    deliver(run);
+    return true;
+  }
+  pthread_mutex_lock(&run->mu);
+  run->is_delivering = false;
+  pthread_mutex_unlock(&run->mu);
+  trn__ballista_run_unref(run);
+  return false;
 }
 
 /* ---- the stream ---- */
@@ -328,26 +336,28 @@ static trn_status stream_schema_ipc(void *self, trn_slice *out, trn_error **erro
   return TRN_OK;
 }
 
-static void pull(trn_ballista_run *run, trn_array_done array_done, trn_ipc_done ipc_done, size_t bytes_max,
-                 void *user) {
+/* Not OK: there was no pull. */
+static trn_status pull(trn_ballista_run *run, trn_array_done array_done, trn_ipc_done ipc_done, size_t bytes_max,
+                       void *user, trn_error **error) {
   pthread_mutex_lock(&run->mu);
   run->array_done = array_done, run->ipc_done = ipc_done, run->user = user;
   run->piece_bytes_max = bytes_max;
   run->has_pull = true;
   pthread_mutex_unlock(&run->mu);
-  trn__ballista_output_wake(run);
+  if (trn__ballista_output_wake(run, false)) return TRN_OK;
+  pthread_mutex_lock(&run->mu);
+  bool is_taken = !run->has_pull || run->is_delivering; /* another thread was able to, meanwhile */
+  if (!is_taken) run->has_pull = false;
+  pthread_mutex_unlock(&run->mu);
+  return is_taken ? TRN_OK : trn__no_memory(error);
 }
 
 static trn_status stream_next_array(void *self, trn_array_done done, void *user, trn_error **error) {
-  (void)error;
-  pull(self, done, NULL, 0, user);
-  return TRN_OK;
+  return pull(self, done, NULL, 0, user, error);
 }
 
 static trn_status stream_next_ipc(void *self, size_t bytes_max, trn_ipc_done done, void *user, trn_error **error) {
-  (void)error;
-  pull(self, NULL, done, bytes_max, user);
-  return TRN_OK;
+  return pull(self, NULL, done, bytes_max, user, error);
 }
 
 static void stream_destroy(void *self) {
