@@ -82,4 +82,7 @@ static inline size_t vector(reader *r, const table *t, unsigned index, size_t wi
   return at + 4;
 }
 
+/* The C data format of a type without children, by its number in Schema.fbs (ipc_read.c). UNIMPLEMENTED names others. */
+trn_status trn__ipc_flat_format(reader *r, unsigned type, const table *t, char out[160], trn_error **error);
+
 #endif

@@ -48,7 +48,7 @@ trn_status trn__ipc_read_rows(const void *header, size_t size, int64_t *rows, tr
 static char unit_letter(int64_t unit) { return unit >= 0 && unit <= 3 ? "smun"[unit] : '?'; }
 
 /* Writes the C data format of a type. UNIMPLEMENTED names what is not read. */
-static trn_status read_format(reader *r, unsigned type, const table *t, char out[160], trn_error **error) {
+trn_status trn__ipc_flat_format(reader *r, unsigned type, const table *t, char out[160], trn_error **error) {
   static const char *const names[] = {"none",     "null",       "int",       "float",  "binary",       "utf8",
                                       "bool",     "decimal",    "date",      "time",   "timestamp",    "interval",
                                       "list",     "struct",     "union",     "fixed",  "fixed list",   "map",
@@ -126,7 +126,7 @@ static trn_status read_field(reader *r, size_t at, struct ArrowSchema *out, trn_
   if (r->bad || !type_at) return malformed(error);
   if (field_at(r, &field, 4, 4))
     return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "Parameters in dictionaries are not read");
-  trn_status status = read_format(r, type, &type_table, format, error);
+  trn_status status = trn__ipc_flat_format(r, type, &type_table, format, error);
   if (status) return status;
   char *name = strndup(size ? (const char *)r->data + name_at : "", size);
   if (!name) return trn__no_memory(error);

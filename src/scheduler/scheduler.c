@@ -206,13 +206,15 @@ static void put_setting(void *user, const char *key, const char *value) {
   if (at == list->count) list->count++;
 }
 
-static trn_status check_request(const trn_submit_request *r, trn_error **error) {
+static trn_status check_request(const trn_scheduler *s, const trn_submit_request *r, trn_error **error) {
   if (r->requested_job_id && !trn__job_id_is_valid(r->requested_job_id))
     return trn_error_set(error, TRN_INVALID_ARGUMENT, "INVALID_JOB_ID",
                          "A job's id has 1 to %u of A-Z, a-z, 0-9, '.', '_' and '-', and begins with a letter or digit",
                          TRN_JOB_ID_BYTES_MAX);
   if (!r->session || !r->plan == !r->input)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a job needs a session, and a plan or an encoded query");
+  if (trn_session_backend(r->session) != s->backend)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "the session is not one of the scheduler's backend");
   if (r->input && (r->input->resolve || r->input->parameters || r->input->parameter_schema))
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a job's query has tables of its session, and no parameters");
   if (r->input && r->input->size > TRN_JOB_QUERY_BYTES_MAX)
@@ -329,7 +331,7 @@ trn_status trn_scheduler_submit(trn_scheduler *s, const trn_submit_request *give
   trn_bytes encoded = {0};
   *out = NULL;
   memcpy(&r, given, trn__struct_size(given->struct_size, sizeof r));
-  trn_status status = check_request(&r, error);
+  trn_status status = check_request(s, &r, error);
   if (status || (status = check_room(s, error))) return status;
   trn_arena *arena = trn__arena_create(0);
   status = arena ? describe(s, &r, arena, &record, &encoded, error) : trn__no_memory(error);

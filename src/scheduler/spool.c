@@ -9,7 +9,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "arrow/ipc_batch.h"
 #include "arrow/ipc_read.h"
+#include "arrow/ipc_schema.h"
 #include "scheduler/scheduler.h"
 
 enum { SLICES_AT_ONCE = 64, PREFIX_SIZE = 8, FOLDER_TRIES = 100 };
@@ -181,7 +183,7 @@ typedef struct spool_reader {
   int64_t rows_left, bytes; /* what must still come */
   off_t at;
   trn_strbuf schema_ipc;
-  struct ArrowSchema schema; /* release NULL: a type that is not read as arrays */
+  struct ArrowSchema schema; /* release NULL: it has a type that is not read as arrays */
   trn_pool *pool;
   bool is_over;
   atomic_bool is_cancelled;
@@ -285,6 +287,25 @@ static void run_ipc(void *argument) {
   trn_error_unref(error);
 }
 
+/* The array lies in the bytes, which it owns: a message is a multiple of 8 long, and so is its head. */
+static trn_status import(spool_reader *r, trn_strbuf *bytes, size_t header_size, struct ArrowArray *out, trn_error **error) {
+  trn_ipc_batch batch = {0};
+  size_t body_at = PREFIX_SIZE + header_size;
+  const char *header = bytes->data + PREFIX_SIZE, *body = bytes->data + body_at;
+  if (header_size % 8) return lost(r, error, "is damaged");
+  trn_status status = trn__ipc_batch_parse(header, header_size, bytes->size - body_at, &batch, NULL);
+  if (!status && batch.codec) status = TRN_DATA_LOSS; /* nobody wrote it so */
+  if (!status) {
+    trn_slice owner = {.data = bytes->data, .size = bytes->size, .release = free, .owner = bytes->data};
+    size_t body_size = bytes->size - body_at;
+    *bytes = (trn_strbuf){0};
+    status = trn__ipc_batch_import(&batch, &r->schema, body, body_size, owner, out, NULL);
+  }
+  trn__ipc_batch_finish(&batch);
+  if (status == TRN_RESOURCE_EXHAUSTED) return trn__no_memory(error);
+  return status ? lost(r, error, "is damaged") : TRN_OK;
+}
+
 static void run_array(void *argument) {
   spool_reader *r = argument;
   trn_strbuf bytes = {0};
@@ -293,11 +314,7 @@ static void run_array(void *argument) {
   int64_t rows = 0;
   trn_error *error = NULL;
   trn_status status = next_batch(r, &bytes, &header_size, &rows, &error);
-  if (!status && bytes.size) {
-    size_t body_at = PREFIX_SIZE + header_size;
-    status = trn__ipc_read_batch(&r->schema, bytes.data + PREFIX_SIZE, header_size, bytes.data + body_at,
-                                 bytes.size - body_at, &array, &error);
-  }
+  if (!status && bytes.size) status = import(r, &bytes, header_size, &array, &error);
   r->array_done(r->user, status, error, &array);
   trn__array_release(&array); /* nobody took it */
   trn__strbuf_finish(&bytes);
@@ -347,7 +364,7 @@ static const trn_stream_ops reader_ops = {.struct_size = sizeof(trn_stream_ops),
 
 static trn_status read_head(spool_reader *r, trn_error **error) {
   struct stat info;
-  size_t header_size = 0, fields = 0;
+  size_t header_size = 0;
   int64_t body_size = 0;
   trn_ipc_kind kind = TRN_IPC_BATCH;
   r->fd = open(r->path, O_RDONLY | O_CLOEXEC);
@@ -356,7 +373,7 @@ static trn_status read_head(spool_reader *r, trn_error **error) {
   trn_status status = read_message(r, &r->schema_ipc, &header_size, &body_size, &kind, error);
   if (!status && (kind != TRN_IPC_SCHEMA || !header_size)) status = lost(r, error, "is damaged");
   /* Not every type: then it has the IPC form only. */
-  if (!status) (void)trn__ipc_read_schema(r->schema_ipc.data + PREFIX_SIZE, header_size, &r->schema, &fields, NULL);
+  if (!status) (void)trn__ipc_import_schema(r->schema_ipc.data + PREFIX_SIZE, header_size, &r->schema, NULL);
   return status;
 }
 
