@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """How the time of planning grows with a plan: each shape at two sizes, one four times the other; linear is a ratio of about 4.
 
-usage: translate.py sc://HOST:PORT [--repeat N] [--only NAME]
+usage: translate.py sc://HOST:PORT [--repeat N] [--only NAME] [--pid SERVER] [--scale N]
 
 AnalyzePlan (the schema) measures translation alone; with --run the plan is executed too. The client's own time to build and send the
-plan is measured apart, by building the message only, and subtracted. Prints one line per shape: small, large, ratio.
+plan is measured apart, by building the message only, and subtracted. With --pid the CPU time of the server's threads is taken instead,
+which other work on the machine does not change. Prints one line per shape: small, large, ratio.
 """
-import argparse, statistics, sys, time, warnings
+import argparse, pathlib, statistics, sys, time, warnings
 
 warnings.simplefilter("ignore")
 from pyspark.sql import SparkSession, functions as F  # noqa: E402
@@ -97,20 +98,31 @@ SHAPES = {
 }
 
 
-def seconds(spark, shape, size, run, repeat):
+def cpu_seconds(pid):
+    """What the threads of a process that are still there have run; the workers that plan stay."""
+    total = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            total += int((task / "schedstat").read_text().split()[0])
+        except OSError:  # a thread that has just ended
+            pass
+    return total / 1e9
+
+
+def seconds(spark, shape, size, options):
     """The server's part: with the client's time to make the message taken off."""
     frame = shape(spark, size)
     taken, own = [], []
-    for _ in range(repeat):
+    for _ in range(options.repeat):
         start = time.perf_counter()
         frame._plan.to_proto(spark.client).SerializeToString()
-        own.append(time.perf_counter() - start)
-        start = time.perf_counter()
-        if run:
+        own.append(0 if options.pid else time.perf_counter() - start)
+        start = cpu_seconds(options.pid) if options.pid else time.perf_counter()
+        if options.run:
             frame.toArrow()
         else:
             spark.client.schema(frame._plan.to_proto(spark.client))
-        taken.append(time.perf_counter() - start)
+        taken.append((cpu_seconds(options.pid) if options.pid else time.perf_counter()) - start)
     return max(statistics.median(taken) - statistics.median(own), 0.0)
 
 
@@ -120,6 +132,8 @@ def main():
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--only", default="")
     parser.add_argument("--run", action="store_true", help="execute the plans, not only translate them")
+    parser.add_argument("--pid", type=int, default=0, help="the server's process: its CPU time")
+    parser.add_argument("--scale", type=int, default=1, help="all sizes so many times as large")
     options = parser.parse_args()
     sys.setrecursionlimit(20000)
     spark = SparkSession.builder.remote(options.remote).getOrCreate()
@@ -127,9 +141,10 @@ def main():
     for name, (shape, small, large) in SHAPES.items():
         if options.only and name not in options.only.split(","):
             continue
+        small, large = small * options.scale, large * options.scale
         try:
-            first = seconds(spark, shape, small, options.run, options.repeat)
-            second = seconds(spark, shape, large, options.run, options.repeat)
+            first = seconds(spark, shape, small, options)
+            second = seconds(spark, shape, large, options)
             print(f"{name:<18}{small:>8}{large:>8}{first:>10.4f}{second:>10.4f}{second / max(first, 1e-4):>8.1f}", flush=True)
         except Exception as error:  # noqa: BLE001 - the others are still measured
             print(f"{name:<18}{small:>8}{large:>8}  {type(error).__name__}: {str(error).splitlines()[0][:100]}", flush=True)

@@ -145,7 +145,7 @@ static uint64_t mix(uint64_t hash) {
   return trn__hash(&hash, sizeof hash, 0);
 }
 
-static uint64_t fingerprint_at(const trn_expr *expr, unsigned depth) {
+static uint64_t fingerprint_at(const trn_expr *expr, trn_position at, unsigned depth) {
   uint64_t hash = mix(((uint64_t)expr->kind << 40) ^ ((uint64_t)expr->type->id << 32) ^ expr->arg_count);
   const char *name = expr->kind == TRN_EXPR_CALL ? expr->u.call.name : NULL;
   if (expr->kind == TRN_EXPR_AGGREGATE) name = expr->u.aggregate.name;
@@ -159,21 +159,21 @@ static uint64_t fingerprint_at(const trn_expr *expr, unsigned depth) {
       hash = trn__hash(literal->value.bytes.data, literal->value.bytes.size, hash);
   }
   if (depth == 0) return hash;
+  if (expr->position.start >= 0) at = expr->position;
   bool kernel =
       (expr->kind == TRN_EXPR_CALL && expr->u.call.home == TRN_HOME_LIBRARY) || expr->kind == TRN_EXPR_AGGREGATE;
   bool swaps = commutes(expr);
   for (uint32_t i = 0; i < expr->arg_count; i++) {
     const trn_expr *arg = expr->args[i];
-    /* may be a position, which does not count */
-    if (kernel && arg->kind == TRN_EXPR_LITERAL && arg->type->id == TRN_TYPE_INT64) continue;
-    uint64_t part = fingerprint_at(arg, depth - 1);
+    if (kernel && is_position(arg, at)) continue;
+    uint64_t part = fingerprint_at(arg, at, depth - 1);
     hash = swaps && i < 2 ? hash + part : mix(hash ^ part);
   }
   return hash;
 }
 
 uint64_t spark__expr_fingerprint(const trn_expr *expr) {
-  return fingerprint_at(expr, FINGERPRINT_DEPTH);
+  return fingerprint_at(expr, (trn_position){-1, -1}, FINGERPRINT_DEPTH);
 }
 
 /* ---- searching ---- */

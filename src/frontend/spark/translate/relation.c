@@ -570,10 +570,11 @@ static trn_status over_aggregation(spark_translator *t, const Spark__Connect__Re
   bool wanted = condition && calls_aggregate(&condition->base);
   for (size_t i = 0; order && i < order->n_order && !wanted; i++) wanted = calls_aggregate(&order->order[i]->base);
   *done = false;
+  if (!wanted) return TRN_OK;
   for (; r && r->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE_FILTER && r->filter->condition;
        r = r->filter->input)
     if (!(condition = both(t, condition, r->filter->condition))) return trn__no_memory(error);
-  if (!wanted || !r || r->rel_type_case != SPARK__CONNECT__RELATION__REL_TYPE_AGGREGATE ||
+  if (!r || r->rel_type_case != SPARK__CONNECT__RELATION__REL_TYPE_AGGREGATE ||
       r->aggregate->group_type != SPARK__CONNECT__AGGREGATE__GROUP_TYPE__GROUP_TYPE_GROUPBY)
     return TRN_OK;
   const Spark__Connect__Aggregate *node = r->aggregate;

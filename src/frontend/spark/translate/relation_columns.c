@@ -10,81 +10,6 @@ static trn_status to_df(spark_translator *t, const Spark__Connect__ToDF *node, s
   return spark__rename_columns(t, out, node->column_names, node->n_column_names, error);
 }
 
-/* ---- withColumns ---- */
-
-static trn_status column_exists(spark_translator *t, const char *name, trn_error **error) {
-  const char *quoted = spark__quote(t, name);
-  if (!quoted) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "COLUMN_ALREADY_EXISTS", NOWHERE, "columnName", quoted, NULL);
-}
-
-static trn_status check_alias_names(spark_translator *t, const Spark__Connect__WithColumns *node, trn_error **error) {
-  spark_column *names = TRN_NEW_N(t->arena, spark_column, node->n_aliases);
-  trn_expr *any = trn__expr_null(t->arena, trn__type(TRN_TYPE_NULL));
-  if (!names || !any) return trn__no_memory(error);
-  for (size_t i = 0; i < node->n_aliases; i++) {
-    const Spark__Connect__Expression__Alias *alias = node->aliases[i];
-    if (alias->n_name != 1)
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.WITH_COLUMNS_REQUIRE_SINGLE_NAME_PART",
-                          NOWHERE, "got", "", NULL);
-    names[i] = (spark_column){.name = alias->name[0], .expr = any};
-  }
-  spark_scope *scope = spark__scope_create(t, names, node->n_aliases);
-  if (!scope) return trn__no_memory(error);
-  for (uint32_t i = 0; i < scope->count; i++)
-    if (spark__scope_find(t, scope, names[i].name) != i) return column_exists(t, names[i].name, error);
-  return TRN_OK;
-}
-
-static trn_status alias_values(spark_translator *t, const Spark__Connect__WithColumns *node, spark_value *out,
-                               trn_error **error) {
-  trn_status status = TRN_OK;
-  for (size_t i = 0; i < node->n_aliases && status == TRN_OK; i++) {
-    const Spark__Connect__Expression__Alias *alias = node->aliases[i];
-    status = spark__expression(t, alias->expr, &out[i], error);
-    out[i].name = alias->name[0];
-    out[i].is_alias = true;
-    out[i].is_attribute = false;
-    if (alias->_metadata_case) out[i].metadata = alias->metadata;
-  }
-  return status;
-}
-
-static trn_status with_columns(spark_translator *t, const Spark__Connect__WithColumns *node, spark_relation *out,
-                               trn_error **error) {
-  spark_relation input;
-  spark_context context;
-  trn_status status = spark__relation(t, node->input, &input, error);
-  if (status == TRN_OK) status = check_alias_names(t, node, error);
-  spark_value *added = TRN_NEW_N(t->arena, spark_value, node->n_aliases);
-  if (status != TRN_OK) return status;
-  if (!added) return trn__no_memory(error);
-  spark__context_begin(t, &context, input.scope);
-  status = alias_values(t, node, added, error);
-  spark__context_end(t, &context);
-  size_t visible = spark__visible_count(input.scope), count = 0;
-  spark_value *values = TRN_NEW_N(t->arena, spark_value, visible + node->n_aliases);
-  uint32_t *place = TRN_NEW_N(t->arena, uint32_t, input.scope->count);
-  if (status != TRN_OK) return status;
-  if (!values || !place) return trn__no_memory(error);
-  for (uint32_t i = 0; i < input.scope->count; i++) {
-    place[i] = input.scope->columns[i].hidden ? UINT32_MAX : (uint32_t)count;
-    if (!input.scope->columns[i].hidden)
-      spark__column_value(&input.scope->columns[i], input.scope->columns[i].name, &values[count++]);
-  }
-  for (size_t i = 0; i < node->n_aliases; i++) {
-    bool found = false;
-    for (uint32_t k = spark__scope_find(t, input.scope, added[i].name); k != UINT32_MAX;
-         k = spark__scope_next(t, input.scope, added[i].name, k)) {
-      if (place[k] == UINT32_MAX) continue;
-      values[place[k]] = added[i];
-      found = true;
-    }
-    if (!found) values[count++] = added[i];
-  }
-  return spark__project(t, &input, values, count, NULL, out, error);
-}
-
 /* ---- withColumnsRenamed; older clients send a map ---- */
 TRN_DEPRECATED_USE_BEGIN
 static trn_status renamed(spark_translator *t, const Spark__Connect__WithColumnsRenamed *node, spark_relation *out,
@@ -241,7 +166,7 @@ trn_status spark__relation_columns(spark_translator *t, const Spark__Connect__Re
                                    trn_error **error) {
   switch ((int)r->rel_type_case) {
   case SPARK__CONNECT__RELATION__REL_TYPE_TO_DF: return to_df(t, r->to_df, out, error);
-  case SPARK__CONNECT__RELATION__REL_TYPE_WITH_COLUMNS: return with_columns(t, r->with_columns, out, error);
+  case SPARK__CONNECT__RELATION__REL_TYPE_WITH_COLUMNS: return spark__with_columns(t, r->with_columns, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_WITH_COLUMNS_RENAMED: return renamed(t, r->with_columns_renamed, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_DROP: return drop(t, r->drop, out, error);
   case SPARK__CONNECT__RELATION__REL_TYPE_DEDUPLICATE: return deduplicate(t, r->deduplicate, out, error);

@@ -130,67 +130,131 @@ trn_status spark__scope_values(spark_translator *t, const spark_scope *scope, sp
   return TRN_OK;
 }
 
-/* ---- looking up ---- */
-static void index_names(spark_translator *t, spark_scope *scope) {
+/* ---- looking up ----
+ * An index is over columns in its own memory when scopes grow; each of them sees the first `count` of its columns. So a
+ * thousand columns that are added one by one cost no thousand indexes. */
+typedef struct spark_scope_index {
+  const spark_column *columns;
+  spark_column *grown; /* `columns` when there may be more; else NULL */
+  uint32_t count, capacity;
+  uint32_t *name_heads, *name_next, *name_last; /* built at the first look-up by name; chains are in order; 0 ends them */
+  uint32_t *ids;                                /* and at the first one by id: open addressing, earlier ones first */
+  uint32_t mask;
+} spark_scope_index;
+
+static uint32_t id_hash(uint32_t id) {
+  return id * 2654435761u;
+}
+
+static void add_name(spark_scope_index *index, uint32_t at) {
+  uint32_t slot = name_hash(index->columns[at].name) & index->mask;
+  if (index->name_heads[slot]) index->name_next[index->name_last[slot] - 1] = at + 1;
+  else index->name_heads[slot] = at + 1;
+  index->name_last[slot] = at + 1;
+}
+
+static void add_id(spark_scope_index *index, uint32_t at) {
+  uint32_t slot = id_hash(index->columns[at].expr->u.column) & index->mask;
+  while (index->ids[slot]) slot = (slot + 1) & index->mask;
+  index->ids[slot] = at + 1;
+}
+
+static spark_scope_index *index_create(spark_translator *t, const spark_column *columns, uint32_t count,
+                                       uint32_t capacity) {
+  spark_scope_index *index = TRN_NEW(t->arena, spark_scope_index);
+  if (!index) return NULL;
   uint32_t size = 16;
-  while (size < scope->count * 2) size *= 2;
-  uint32_t *heads = TRN_NEW_N(t->arena, uint32_t, size), *next = TRN_NEW_N(t->arena, uint32_t, scope->count);
-  if (!heads || !next) return;                /* searched one by one then */
-  for (uint32_t i = scope->count; i-- > 0;) { /* backwards: chains come out in order; 0 ends them */
-    uint32_t slot = name_hash(scope->columns[i].name) & (size - 1);
-    next[i] = heads[slot];
-    heads[slot] = i + 1;
-  }
-  scope->name_mask = size - 1;
-  scope->name_next = next;
-  scope->name_heads = heads;
+  while (size < capacity * 2) size *= 2;
+  *index = (spark_scope_index){.columns = columns, .count = count, .capacity = capacity, .mask = size - 1};
+  return index;
+}
+
+/* False without memory: searched one by one then. */
+static bool index_names(spark_translator *t, const spark_scope *scope) {
+  if (!scope->index) ((spark_scope *)scope)->index = index_create(t, scope->columns, scope->count, scope->count);
+  spark_scope_index *index = scope->index;
+  if (!index || index->name_heads) return index != NULL;
+  uint32_t *heads = TRN_NEW_N(t->arena, uint32_t, index->mask + 1), *last = TRN_NEW_N(t->arena, uint32_t, index->mask + 1);
+  index->name_next = TRN_NEW_N(t->arena, uint32_t, index->capacity);
+  if (!heads || !last || !index->name_next) return false;
+  index->name_heads = heads;
+  index->name_last = last;
+  for (uint32_t i = 0; i < index->count; i++) add_name(index, i);
+  return true;
+}
+
+static bool index_ids(spark_translator *t, const spark_scope *scope) {
+  if (!scope->index) ((spark_scope *)scope)->index = index_create(t, scope->columns, scope->count, scope->count);
+  spark_scope_index *index = scope->index;
+  if (!index || index->ids) return index != NULL;
+  index->ids = TRN_NEW_N(t->arena, uint32_t, index->mask + 1);
+  if (!index->ids) return false;
+  for (uint32_t i = 0; i < index->count; i++) add_id(index, i);
+  return true;
 }
 
 static uint32_t find_from(spark_translator *t, const spark_scope *scope, const char *name, uint32_t link) {
-  for (; link; link = scope->name_next[link - 1])
+  for (; link && link <= scope->count; link = scope->index->name_next[link - 1])
     if (spark__name_equal(t, scope->columns[link - 1].name, name)) return link - 1;
   return UINT32_MAX;
 }
 
 uint32_t spark__scope_find(spark_translator *t, const spark_scope *scope, const char *name) {
-  if (!scope->name_heads && scope->count > LINEAR_MAX) index_names(t, (spark_scope *)scope);
-  if (scope->name_heads) return find_from(t, scope, name, scope->name_heads[name_hash(name) & scope->name_mask]);
+  if (scope->count > LINEAR_MAX && index_names(t, scope))
+    return find_from(t, scope, name, scope->index->name_heads[name_hash(name) & scope->index->mask]);
   for (uint32_t i = 0; i < scope->count; i++)
     if (spark__name_equal(t, scope->columns[i].name, name)) return i;
   return UINT32_MAX;
 }
 
 uint32_t spark__scope_next(spark_translator *t, const spark_scope *scope, const char *name, uint32_t after) {
-  if (scope->name_heads) return find_from(t, scope, name, scope->name_next[after]);
+  if (scope->count > LINEAR_MAX && index_names(t, scope))
+    return find_from(t, scope, name, scope->index->name_next[after]);
   for (uint32_t i = after + 1; i < scope->count; i++)
     if (spark__name_equal(t, scope->columns[i].name, name)) return i;
   return UINT32_MAX;
 }
 
-static void index_ids(spark_translator *t, spark_scope *scope) {
-  uint32_t size = 16;
-  while (size < scope->count * 2) size *= 2;
-  uint32_t *ids = TRN_NEW_N(t->arena, uint32_t, size);
-  if (!ids) return;
-  for (uint32_t i = 0; i < scope->count; i++) {
-    uint32_t slot = (scope->columns[i].expr->u.column * 2654435761u) & (size - 1);
-    while (ids[slot]) slot = (slot + 1) & (size - 1);
-    ids[slot] = i + 1;
-  }
-  scope->id_mask = size - 1;
-  scope->ids = ids;
-}
-
 const spark_column *spark__scope_column(spark_translator *t, const spark_scope *scope, uint32_t id) {
-  if (!scope->ids && scope->count > LINEAR_MAX) index_ids(t, (spark_scope *)scope);
-  if (!scope->ids) {
+  if (scope->count <= LINEAR_MAX || !index_ids(t, scope)) {
     for (uint32_t i = 0; i < scope->count; i++)
       if (scope->columns[i].expr->u.column == id) return &scope->columns[i];
     return NULL;
   }
-  for (uint32_t slot = (id * 2654435761u) & scope->id_mask; scope->ids[slot]; slot = (slot + 1) & scope->id_mask)
-    if (scope->columns[scope->ids[slot] - 1].expr->u.column == id) return &scope->columns[scope->ids[slot] - 1];
+  const spark_scope_index *index = scope->index;
+  for (uint32_t slot = id_hash(id) & index->mask; index->ids[slot]; slot = (slot + 1) & index->mask)
+    if (index->ids[slot] <= scope->count && scope->columns[index->ids[slot] - 1].expr->u.column == id)
+      return &scope->columns[index->ids[slot] - 1];
   return NULL;
+}
+
+/* Room for more columns behind those of `scope`, with a new index unless its own has it and nobody else grew there. */
+static spark_scope_index *room_behind(spark_translator *t, const spark_scope *scope) {
+  spark_scope_index *index = scope->index;
+  if (index && index->grown && index->count == scope->count && index->count < index->capacity) return index;
+  if (scope->count > UINT32_MAX / 16) return NULL;
+  uint32_t capacity = scope->count < 8 ? 16 : scope->count * 2;
+  spark_column *columns = TRN_NEW_N(t->arena, spark_column, capacity);
+  if (!columns) return NULL;
+  if (scope->count) memcpy(columns, scope->columns, scope->count * sizeof *columns);
+  index = index_create(t, columns, scope->count, capacity);
+  if (index) index->grown = columns;
+  return index;
+}
+
+spark_scope *spark__scope_grow(spark_translator *t, const spark_scope *from, const spark_column *column) {
+  spark_scope *scope = TRN_NEW(t->arena, spark_scope);
+  spark_scope_index *index = scope ? room_behind(t, from) : NULL;
+  if (!index) return NULL;
+  uint32_t at = index->count++;
+  index->grown[at] = *column;
+  if (index->name_heads) add_name(index, at);
+  if (index->ids) add_id(index, at);
+  *scope = (spark_scope){.columns = index->columns,
+                         .count = index->count,
+                         .hidden_count = from->hidden_count + column->hidden,
+                         .index = index};
+  return scope;
 }
 
 bool spark__scope_has(spark_translator *t, const spark_scope *scope, uint32_t column_id) {

@@ -25,15 +25,15 @@ typedef struct spark_column {
   bool generated;                   /* the name was made by us, not by the client */
 } spark_column;
 
+typedef struct spark_growth spark_growth;
 typedef struct spark_scope {
   const spark_column *columns;
   uint32_t count;
   uint32_t hidden_count;
   const struct spark_scope *below; /* names that a projection left out: filter and sort may still use them */
   uint64_t begin, end;             /* when its relation was translated: a relation's inputs lie inside */
-  /* built at the first look-up */
-  uint32_t *name_heads, *name_next, *ids;
-  uint32_t name_mask, id_mask;
+  struct spark_scope_index *index; /* of larger ones, from the first look-up on; shared with those that it grew into */
+  struct spark_growth *growth;     /* of a chain of withColumn (with_columns.c), or NULL */
 } spark_scope;
 
 /* A translated relation. */
@@ -175,6 +175,8 @@ const char *spark__sql_text(spark_translator *t, const char *text);             
 
 /* ---- scopes (scope.c) ---- */
 spark_scope *spark__scope_create(spark_translator *t, const spark_column *columns, size_t count); /* borrows columns */
+/* One more column behind those of `from`, which stays as it is. What a chain of them costs is linear. */
+spark_scope *spark__scope_grow(spark_translator *t, const spark_scope *from, const spark_column *column);
 /* Columns of `rel` with these names (fields), all with the qualifier. */
 trn_status spark__scope_of(spark_translator *t, const trn_rel *rel, const trn_field *fields,
                            const spark_qualifier *qualifier, spark_relation *out, trn_error **error);
@@ -384,6 +386,8 @@ trn_status spark__relation_local(spark_translator *t, const Spark__Connect__Loca
                                  trn_error **error);
 trn_status spark__relation_values(spark_translator *t, const Spark__Connect__TrnValues *values, spark_relation *out,
                                   trn_error **error);
+trn_status spark__with_columns(spark_translator *t, const Spark__Connect__WithColumns *node, spark_relation *out,
+                               trn_error **error);
 trn_status spark__relation_columns(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,
                                    trn_error **error); /* to_df, with_columns, renames, drop, deduplicate, to_schema */
 trn_status spark__relation_with(spark_translator *t, const Spark__Connect__TrnWith *with, spark_relation *out,
