@@ -7,8 +7,8 @@
  * before any walk that follows shared parts as often as they are used. */
 trn_status trn__plan_check_size(const trn_rel *root, trn_error **error);
 
-/* Leaves out columns that nobody reads; merges projections over projections, and unions in unions. The root keeps its
- * columns. For plans without SUBQUERY expressions; every column's id is below `next_column`. */
+/* Leaves out columns that nobody reads; merges projections over projections, filters over filters, and
+ * unions in unions. The root keeps its columns. For plans without SUBQUERY expressions; every column's id is below `next_column`. */
 trn_status trn__prune(trn_arena *arena, const trn_rel *root, uint32_t next_column, const trn_rel **out,
                       trn_error **error);
 

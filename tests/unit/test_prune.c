@@ -134,10 +134,43 @@ static void distinct_keeps_its_columns(void **state) {
         "not null]\n");
 }
 
+static const trn_rel *filter(trn_arena *arena, const trn_rel *input, const char *name, int64_t value, uint8_t volatility) {
+  const trn_expr *args[2] = {read(arena, 1), trn__expr_int(arena, trn__type(TRN_TYPE_INT64), value)};
+  trn_expr *condition = trn__expr_call(arena, TRN_HOME_NATIVE, name, trn__type(TRN_TYPE_BOOL), false, args, 2);
+  condition->u.call.volatility = volatility;
+  return trn__rel_filter(arena, input, condition);
+}
+
+/* The lowest condition stays the first one. */
+static void filters_over_filters_are_one(void **state) {
+  (void)state;
+  trn_arena *arena = trn__arena_create(0);
+  const trn_rel *rel = range(arena, 1);
+  for (int i = 0; i < 3; i++) rel = filter(arena, rel, ">", i, 0);
+  check(arena, rel, 2,
+        "filter and(>(#1, 0:bigint), and(>(#1, 1:bigint), >(#1, 2:bigint)))\n  range 0..3 by 1 [#1 bigint not null]\n");
+}
+
+/* Another reader needs the lower one's rows; what is random must see the rows that it saw. */
+static void filters_that_others_need_stay(void **state) {
+  (void)state;
+  trn_arena *arena = trn__arena_create(0);
+  const trn_rel *lower = filter(arena, range(arena, 1), ">", 1, 0), *inputs[2] = {lower, filter(arena, lower, "<", 2, 0)};
+  const trn_column column = column_of(2);
+  const trn_rel *both = trn__rel_create(arena, TRN_REL_UNION, inputs, 2, NULL, 0, &column, 1), *out = NULL;
+  assert_int_equal(trn__prune(arena, both, 3, &out, NULL), TRN_OK);
+  assert_int_equal(out->inputs[1]->inputs[0]->kind, TRN_REL_FILTER);
+  const trn_rel *random = filter(arena, filter(arena, range(arena, 1), ">", 1, 2), "<", 2, 0);
+  assert_int_equal(trn__prune(arena, random, 2, &out, NULL), TRN_OK);
+  assert_int_equal(out->inputs[0]->kind, TRN_REL_FILTER);
+  trn__arena_unref(arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(projections_over_projections_are_one), cmocka_unit_test(nothing_is_computed_twice),
       cmocka_unit_test(a_join_passes_only_what_is_read_above_it), cmocka_unit_test(unions_in_unions_are_one),
-      cmocka_unit_test(distinct_keeps_its_columns)};
+      cmocka_unit_test(distinct_keeps_its_columns), cmocka_unit_test(filters_over_filters_are_one),
+      cmocka_unit_test(filters_that_others_need_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
