@@ -84,6 +84,39 @@ def aggregates(spark, n):
     return spark.range(3).agg(*[F.sum(F.col("id") + i).alias(f"s{i}") for i in range(n)])
 
 
+def with_columns(spark, n):
+    return spark.range(3).withColumns({f"c{i}": F.col("id") + i for i in range(n)})
+
+
+def renames(spark, n):
+    return columns(spark, n).withColumnsRenamed({f"c{i}": f"d{i}" for i in range(n)})
+
+
+def drops(spark, n):
+    return columns(spark, n).drop(*[f"c{i}" for i in range(1, n)])
+
+
+def lateral_aliases(spark, n):
+    return spark.sql("SELECT id AS c0, " + ", ".join(f"c0 + {i} AS c{i}" for i in range(1, n)) + " FROM range(3)")
+
+
+def group_keys(spark, n):
+    return columns(spark, n).groupBy(*[f"c{i}" for i in range(n)]).agg(F.count("*"))
+
+
+def group_expressions(spark, n):
+    keys = ", ".join(f"id + {i}" for i in range(n))
+    return spark.sql(f"SELECT {keys}, count(*) FROM range(3) GROUP BY {keys}")
+
+
+def windows(spark, n):
+    return spark.sql("SELECT " + ", ".join(f"sum(id + {i}) OVER (ORDER BY id) AS c{i}" for i in range(n)) + " FROM range(3)")
+
+
+def order_keys(spark, n):
+    return columns(spark, n).orderBy(*[f"c{i}" for i in range(n)])
+
+
 def values(spark, n):
     return spark.sql("SELECT * FROM VALUES " + ", ".join(f"({i}, 'v{i}')" for i in range(n)))
 
@@ -95,6 +128,9 @@ SHAPES = {
     "unions": (unions, 125, 500), "unions_sql": (unions_sql, 125, 500), "in_list": (in_list, 2000, 8000),
     "in_sql": (in_sql, 2000, 8000), "case_when": (case_when, 500, 2000), "conjunction": (conjunction, 200, 800),
     "joins": (joins, 15, 60), "aggregates": (aggregates, 500, 2000), "values": (values, 2500, 10000),
+    "with_columns": (with_columns, 2500, 10000), "renames": (renames, 1000, 4000), "drops": (drops, 1000, 4000),
+    "lateral_aliases": (lateral_aliases, 500, 2000), "group_keys": (group_keys, 500, 2000),
+    "group_expressions": (group_expressions, 500, 2000), "windows": (windows, 250, 1000), "order_keys": (order_keys, 500, 2000),
 }
 
 

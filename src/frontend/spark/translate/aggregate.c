@@ -6,10 +6,9 @@ static const trn_position NOWHERE = {-1, -1};
 
 trn_status spark__aggregation_keys(spark_translator *t, spark_aggregation *aggregation, const spark_value *keys,
                                    size_t count, trn_error **error) {
-  aggregation->keys = TRN_NEW_N(t->arena, const trn_expr *, count);
   aggregation->key_columns = TRN_NEW_N(t->arena, const trn_expr *, count);
   const char **names = TRN_NEW_N(t->arena, const char *, count);
-  if (!aggregation->keys || !aggregation->key_columns || !names) return trn__no_memory(error);
+  if (!aggregation->key_columns || !names) return trn__no_memory(error);
   for (size_t i = 0; i < count; i++) {
     const trn_expr *key = keys[i].expr;
     if (keys[i].has_aggregate) {
@@ -21,66 +20,30 @@ trn_status spark__aggregation_keys(spark_translator *t, spark_aggregation *aggre
       return spark__error(t, error, TRN_INVALID_ARGUMENT, "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE", key->position,
                           "clauseName", "GROUP BY", NULL);
     names[i] = keys[i].name ? keys[i].name : "";
-    aggregation->keys[i] = key;
     /* A column keeps its id, unless grouping sets make another column of it or it is a key already. */
-    bool keeps = key->kind == TRN_EXPR_COLUMN && aggregation->set_count == 0;
-    for (size_t k = 0; k < i && keeps; k++)
-      keeps = aggregation->keys[k] != key && !spark__expr_same(aggregation->keys[k], key);
+    bool keeps = key->kind == TRN_EXPR_COLUMN && aggregation->set_count == 0 &&
+                 spark__expr_set_find(&aggregation->keys, key) == UINT32_MAX;
     aggregation->key_columns[i] =
         keeps ? key : spark__column_expr(t, key->type, key->nullable || aggregation->set_count > 0);
-    if (!aggregation->key_columns[i]) return trn__no_memory(error);
+    if (!aggregation->key_columns[i] || !spark__expr_set_add(t, &aggregation->keys, key)) return trn__no_memory(error);
   }
-  aggregation->key_count = (uint32_t)count;
   aggregation->key_names = names;
   return TRN_OK;
 }
 
 bool spark__aggregation_has_key(const spark_aggregation *aggregation, const trn_expr *expr) {
-  for (uint32_t i = 0; i < aggregation->key_count; i++) {
-    if (spark__expr_same(aggregation->keys[i], expr)) return true;
-    if (expr->kind == TRN_EXPR_CALL && expr->arg_count > 0 && spark__expr_same(aggregation->keys[i], expr->args[0]))
-      return true;
-  }
-  return false;
+  return spark__expr_set_find(&aggregation->keys, expr) != UINT32_MAX ||
+         (expr->kind == TRN_EXPR_CALL && expr->arg_count > 0 &&
+          spark__expr_set_find(&aggregation->keys, expr->args[0]) != UINT32_MAX);
 }
 
-/* ---- the calls so far, by fingerprint: thousands of them are linear ---- */
-static void index_call(spark_aggregation *aggregation, uint32_t index) {
-  uint32_t mask = aggregation->call_capacity * 2 - 1;
-  uint32_t slot = (uint32_t)aggregation->call_hashes[index] & mask;
-  while (aggregation->call_slots[slot]) slot = (slot + 1) & mask;
-  aggregation->call_slots[slot] = index + 1;
-}
-
-static uint32_t find_call(const spark_aggregation *aggregation, const trn_expr *expr, uint64_t hash) {
-  if (aggregation->call_capacity == 0) return UINT32_MAX;
-  uint32_t mask = aggregation->call_capacity * 2 - 1;
-  for (uint32_t slot = (uint32_t)hash & mask; aggregation->call_slots[slot]; slot = (slot + 1) & mask) {
-    uint32_t index = aggregation->call_slots[slot] - 1;
-    if (aggregation->call_hashes[index] == hash && spark__expr_same(aggregation->calls[index], expr)) return index;
-  }
-  return UINT32_MAX;
-}
-
-static bool grow_calls(spark_translator *t, spark_aggregation *aggregation) {
-  uint32_t capacity = aggregation->call_capacity ? aggregation->call_capacity * 2 : 8, count = aggregation->call_count;
-  const trn_expr **calls = TRN_NEW_N(t->arena, const trn_expr *, capacity);
+static bool grow_call_columns(spark_translator *t, spark_aggregation *aggregation) {
+  uint32_t capacity = aggregation->call_capacity ? aggregation->call_capacity * 2 : 8;
   const trn_expr **columns = TRN_NEW_N(t->arena, const trn_expr *, capacity);
-  uint64_t *hashes = TRN_NEW_N(t->arena, uint64_t, capacity);
-  uint32_t *slots = TRN_NEW_N(t->arena, uint32_t, (size_t)capacity * 2);
-  if (!calls || !columns || !hashes || !slots) return false;
-  memset(slots, 0, (size_t)capacity * 2 * sizeof *slots);
-  if (count) {
-    memcpy(calls, aggregation->calls, count * sizeof *calls);
-    memcpy(columns, aggregation->call_columns, count * sizeof *columns);
-    memcpy(hashes, aggregation->call_hashes, count * sizeof *hashes);
-  }
-  aggregation->calls = calls;
+  if (!columns) return false;
+  if (aggregation->calls.count) memcpy(columns, aggregation->call_columns, aggregation->calls.count * sizeof *columns);
   aggregation->call_columns = columns;
-  aggregation->call_hashes = hashes;
-  aggregation->call_slots = slots;
   aggregation->call_capacity = capacity;
-  for (uint32_t i = 0; i < count; i++) index_call(aggregation, i);
   return true;
 }
 
@@ -92,20 +55,17 @@ static trn_status lift_call(spark_translator *t, spark_aggregation *aggregation,
   for (uint32_t i = 0; i < expr->arg_count; i++)
     if (spark__expr_contains(expr->args[i], TRN_EXPR_AGGREGATE))
       return spark__error(t, error, TRN_INVALID_ARGUMENT, "NESTED_AGGREGATE_FUNCTION", expr->position, NULL);
-  uint64_t hash = spark__expr_fingerprint(expr);
-  uint32_t known = find_call(aggregation, expr, hash);
+  uint32_t known = spark__expr_set_find(&aggregation->calls, expr);
   if (known != UINT32_MAX) {
     *out = aggregation->call_columns[known];
     return TRN_OK;
   }
-  if (aggregation->call_count == aggregation->call_capacity && !grow_calls(t, aggregation))
+  if (aggregation->calls.count == aggregation->call_capacity && !grow_call_columns(t, aggregation))
     return trn__no_memory(error);
   trn_expr *column = spark__column_expr(t, expr->type, expr->nullable);
   if (!column) return trn__no_memory(error);
-  aggregation->calls[aggregation->call_count] = expr;
-  aggregation->call_hashes[aggregation->call_count] = hash;
-  aggregation->call_columns[aggregation->call_count] = column;
-  index_call(aggregation, aggregation->call_count++);
+  aggregation->call_columns[aggregation->calls.count] = column;
+  if (!spark__expr_set_add(t, &aggregation->calls, expr)) return trn__no_memory(error);
   *out = column;
   return TRN_OK;
 }
@@ -113,7 +73,7 @@ static trn_status lift_call(spark_translator *t, spark_aggregation *aggregation,
 /* Bit of a key in the grouping id: the first key has the highest; 1: the key is not in the row's set. */
 static trn_status grouping_bit(spark_translator *t, const spark_aggregation *aggregation, uint32_t key,
                                const trn_expr **out, trn_error **error) {
-  int64_t shift = (int64_t)aggregation->key_count - 1 - key;
+  int64_t shift = (int64_t)aggregation->keys.count - 1 - key;
   spark_value args[2] = {{.expr = aggregation->grouping_id, .name = "grouping_id"}, {.name = "shift"}};
   args[1].expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), shift);
   args[1].is_foldable = true;
@@ -135,17 +95,17 @@ static trn_status lift_grouping(spark_translator *t, spark_aggregation *aggregat
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GROUPING_EXPRESSION", expr->position, NULL);
   bool is_id = strcmp(expr->u.call.name, "grouping_id") == 0;
   uint32_t found = 0;
-  for (; is_id && found < expr->arg_count && found < aggregation->key_count; found++)
-    if (!spark__expr_same(expr->args[found], aggregation->keys[found])) break;
-  if (is_id && expr->arg_count > 0 && (found != expr->arg_count || found != aggregation->key_count))
+  for (; is_id && found < expr->arg_count && found < aggregation->keys.count; found++)
+    if (!spark__expr_same(expr->args[found], aggregation->keys.items[found])) break;
+  if (is_id && expr->arg_count > 0 && (found != expr->arg_count || found != aggregation->keys.count))
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "GROUPING_ID_COLUMN_MISMATCH", expr->position,
                         "groupingIdColumn", "", "groupByColumns", "", NULL);
   if (is_id) {
     *out = aggregation->grouping_id;
     return TRN_OK;
   }
-  for (uint32_t i = 0; expr->arg_count == 1 && i < aggregation->key_count; i++) {
-    if (!spark__expr_same(expr->args[0], aggregation->keys[i])) continue;
+  for (uint32_t i = 0; expr->arg_count == 1 && i < aggregation->keys.count; i++) {
+    if (!spark__expr_same(expr->args[0], aggregation->keys.items[i])) continue;
     trn_status status = grouping_bit(t, aggregation, i, out, error);
     if (status != TRN_OK) return status;
     return spark__cast(t, *out, trn__type(TRN_TYPE_INT8), SPARK_CAST_IMPLICIT, NOWHERE, out, error);
@@ -185,7 +145,7 @@ static trn_walk check_outer(void *user, const trn_expr *expr, const trn_rel *hol
   (void)holder;
   if (expr->kind != TRN_EXPR_OUTER || !spark__scope_has(check->t, check->aggregation->scope, expr->u.column))
     return TRN_WALK_ON;
-  for (uint32_t i = 0; i < check->aggregation->key_count; i++)
+  for (uint32_t i = 0; i < check->aggregation->keys.count; i++)
     if (check->aggregation->key_columns[i]->u.column == expr->u.column) return TRN_WALK_ON;
   check->bad = expr;
   return TRN_WALK_STOP;
@@ -227,11 +187,11 @@ static trn_status lift_children(spark_translator *t, spark_aggregation *aggregat
 trn_status spark__aggregation_lift(spark_translator *t, spark_aggregation *aggregation, const trn_expr *expr,
                                    const trn_expr **out, trn_error **error) {
   *out = expr;
-  for (uint32_t i = 0; i < aggregation->key_count; i++)
-    if (spark__expr_same(aggregation->keys[i], expr)) {
-      *out = aggregation->key_columns[i];
-      return TRN_OK;
-    }
+  uint32_t key = spark__expr_set_find(&aggregation->keys, expr);
+  if (key != UINT32_MAX) {
+    *out = aggregation->key_columns[key];
+    return TRN_OK;
+  }
   if (expr->kind == TRN_EXPR_AGGREGATE) return lift_call(t, aggregation, expr, out, error);
   if (expr->kind == TRN_EXPR_COLUMN)
     return is_allowed(t, aggregation, expr->u.column) ? TRN_OK : not_aggregated(t, aggregation, expr, error);
@@ -247,14 +207,14 @@ trn_status spark__aggregation_lift(spark_translator *t, spark_aggregation *aggre
 
 trn_status spark__aggregation_relation(spark_translator *t, const spark_aggregation *aggregation, const trn_rel *input,
                                        const trn_rel **out, trn_error **error) {
-  size_t count = (size_t)aggregation->key_count + aggregation->call_count;
+  size_t count = (size_t)aggregation->keys.count + aggregation->calls.count;
   const trn_expr **exprs = TRN_NEW_N(t->arena, const trn_expr *, count);
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, count + 1);
   if (!exprs || !columns) return trn__no_memory(error);
   for (size_t i = 0; i < count; i++) {
-    bool key = i < aggregation->key_count;
-    const trn_expr *column = key ? aggregation->key_columns[i] : aggregation->call_columns[i - aggregation->key_count];
-    exprs[i] = key ? aggregation->keys[i] : aggregation->calls[i - aggregation->key_count];
+    bool key = i < aggregation->keys.count;
+    const trn_expr *column = key ? aggregation->key_columns[i] : aggregation->call_columns[i - aggregation->keys.count];
+    exprs[i] = key ? aggregation->keys.items[i] : aggregation->calls.items[i - aggregation->keys.count];
     columns[i] = (trn_column){.id = column->u.column, .type = column->type, .nullable = column->nullable};
   }
   size_t column_count = count;
@@ -263,7 +223,7 @@ trn_status spark__aggregation_relation(spark_translator *t, const spark_aggregat
         .id = aggregation->grouping_id->u.column, .type = aggregation->grouping_id->type, .nullable = false};
   trn_rel *rel = trn__rel_create(t->arena, TRN_REL_AGGREGATE, &input, 1, exprs, count, columns, column_count);
   if (!rel) return trn__no_memory(error);
-  rel->u.aggregate.group_count = aggregation->key_count;
+  rel->u.aggregate.group_count = aggregation->keys.count;
   rel->u.aggregate.set_count = aggregation->set_count;
   rel->u.aggregate.sets = aggregation->sets;
   *out = rel;

@@ -145,7 +145,7 @@ static uint64_t mix(uint64_t hash) {
   return trn__hash(&hash, sizeof hash, 0);
 }
 
-static uint64_t fingerprint_at(const trn_expr *expr, trn_position at, unsigned depth) {
+static uint64_t fingerprint_at(const trn_expr *expr, unsigned depth) {
   uint64_t hash = mix(((uint64_t)expr->kind << 40) ^ ((uint64_t)expr->type->id << 32) ^ expr->arg_count);
   const char *name = expr->kind == TRN_EXPR_CALL ? expr->u.call.name : NULL;
   if (expr->kind == TRN_EXPR_AGGREGATE) name = expr->u.aggregate.name;
@@ -159,21 +159,71 @@ static uint64_t fingerprint_at(const trn_expr *expr, trn_position at, unsigned d
       hash = trn__hash(literal->value.bytes.data, literal->value.bytes.size, hash);
   }
   if (depth == 0) return hash;
-  if (expr->position.start >= 0) at = expr->position;
-  bool kernel =
-      (expr->kind == TRN_EXPR_CALL && expr->u.call.home == TRN_HOME_LIBRARY) || expr->kind == TRN_EXPR_AGGREGATE;
+  bool kernel = expr->kind == TRN_EXPR_CALL && expr->u.call.home == TRN_HOME_LIBRARY;
   bool swaps = commutes(expr);
   for (uint32_t i = 0; i < expr->arg_count; i++) {
     const trn_expr *arg = expr->args[i];
-    if (kernel && is_position(arg, at)) continue;
-    uint64_t part = fingerprint_at(arg, at, depth - 1);
+    /* may be a position, which does not count: a kernel's is behind its other arguments */
+    bool may_be_position = (kernel && i + 1 == expr->arg_count) || expr->kind == TRN_EXPR_AGGREGATE;
+    if (may_be_position && arg->kind == TRN_EXPR_LITERAL && arg->type->id == TRN_TYPE_INT64) continue;
+    uint64_t part = fingerprint_at(arg, depth - 1);
     hash = swaps && i < 2 ? hash + part : mix(hash ^ part);
   }
   return hash;
 }
 
-uint64_t spark__expr_fingerprint(const trn_expr *expr) {
-  return fingerprint_at(expr, (trn_position){-1, -1}, FINGERPRINT_DEPTH);
+static uint64_t fingerprint(const trn_expr *expr) {
+  return fingerprint_at(expr, FINGERPRINT_DEPTH);
+}
+
+/* ---- sets ---- */
+enum { SET_LINEAR_MAX = 6 }; /* so many are compared one by one */
+
+static void put_slot(spark_expr_set *set, uint32_t index) {
+  uint32_t mask = set->capacity * 2 - 1, slot = (uint32_t)set->hashes[index] & mask;
+  while (set->slots[slot]) slot = (slot + 1) & mask;
+  set->slots[slot] = index + 1;
+}
+
+uint32_t spark__expr_set_find(const spark_expr_set *set, const trn_expr *expr) {
+  if (set->count <= SET_LINEAR_MAX) {
+    for (uint32_t i = 0; i < set->count; i++)
+      if (spark__expr_same(set->items[i], expr)) return i;
+    return UINT32_MAX;
+  }
+  uint64_t hash = fingerprint(expr);
+  uint32_t mask = set->capacity * 2 - 1;
+  for (uint32_t slot = (uint32_t)hash & mask; set->slots[slot]; slot = (slot + 1) & mask) {
+    uint32_t index = set->slots[slot] - 1;
+    if (set->hashes[index] == hash && spark__expr_same(set->items[index], expr)) return index;
+  }
+  return UINT32_MAX;
+}
+
+static bool set_grow(spark_translator *t, spark_expr_set *set) {
+  uint32_t capacity = set->capacity ? set->capacity * 2 : 8;
+  const trn_expr **items = TRN_NEW_N(t->arena, const trn_expr *, capacity);
+  uint64_t *hashes = TRN_NEW_N(t->arena, uint64_t, capacity);
+  uint32_t *slots = TRN_NEW_N(t->arena, uint32_t, (size_t)capacity * 2); /* zeros */
+  if (!items || !hashes || !slots) return false;
+  if (set->count) {
+    memcpy(items, set->items, set->count * sizeof *items);
+    memcpy(hashes, set->hashes, set->count * sizeof *hashes);
+  }
+  set->items = items;
+  set->hashes = hashes;
+  set->slots = slots;
+  set->capacity = capacity;
+  for (uint32_t i = 0; i < set->count; i++) put_slot(set, i);
+  return true;
+}
+
+bool spark__expr_set_add(spark_translator *t, spark_expr_set *set, const trn_expr *expr) {
+  if (set->count == set->capacity && !set_grow(t, set)) return false;
+  set->items[set->count] = expr;
+  set->hashes[set->count] = fingerprint(expr);
+  put_slot(set, set->count++);
+  return true;
 }
 
 /* ---- searching ---- */

@@ -58,34 +58,29 @@ trn_status spark__project_to(spark_translator *t, const trn_rel *input, const tr
 /* ---- windows ---- */
 typedef struct window_list {
   spark_translator *t;
-  const trn_expr **windows, **columns;
-  size_t count, capacity;
+  spark_expr_set windows;
+  const trn_expr **columns; /* one for each window */
+  size_t capacity;          /* of columns */
 } window_list;
 
 static trn_status take_window(window_list *list, const trn_expr *window, const trn_expr **out, trn_error **error) {
   spark_translator *t = list->t;
-  for (size_t i = 0; i < list->count; i++)
-    if (spark__expr_same(list->windows[i], window)) {
-      *out = list->columns[i];
-      return TRN_OK;
-    }
-  if (list->count == list->capacity) {
+  uint32_t known = spark__expr_set_find(&list->windows, window), count = list->windows.count;
+  if (known != UINT32_MAX) {
+    *out = list->columns[known];
+    return TRN_OK;
+  }
+  if (count == list->capacity) {
     size_t capacity = list->capacity ? list->capacity * 2 : 8;
-    const trn_expr **windows = TRN_NEW_N(t->arena, const trn_expr *, capacity);
     const trn_expr **columns = TRN_NEW_N(t->arena, const trn_expr *, capacity);
-    if (!windows || !columns) return trn__no_memory(error);
-    if (list->count) {
-      memcpy(windows, list->windows, list->count * sizeof *windows);
-      memcpy(columns, list->columns, list->count * sizeof *columns);
-    }
-    list->windows = windows;
+    if (!columns) return trn__no_memory(error);
+    if (count) memcpy(columns, list->columns, count * sizeof *columns);
     list->columns = columns;
     list->capacity = capacity;
   }
   *out = spark__column_expr(t, window->type, window->nullable);
-  if (!*out) return trn__no_memory(error);
-  list->windows[list->count] = window;
-  list->columns[list->count++] = *out;
+  if (!*out || !spark__expr_set_add(t, &list->windows, window)) return trn__no_memory(error);
+  list->columns[count] = *out;
   return TRN_OK;
 }
 
@@ -105,6 +100,21 @@ static trn_status lift_window(window_list *list, const trn_expr *expr, const trn
   return status;
 }
 
+/* Columns of windows are made one after the other: those from a place on have larger ids than those before it. */
+typedef struct window_range {
+  uint32_t first, last;
+} window_range;
+
+static bool is_in_range(void *user, const trn_expr *expr) {
+  const window_range *range = user;
+  return expr->kind == TRN_EXPR_COLUMN && expr->u.column >= range->first && expr->u.column <= range->last;
+}
+
+static bool uses_window(const window_list *list, const trn_expr *window, size_t from) {
+  window_range range = {list->columns[from]->u.column, list->columns[list->windows.count - 1]->u.column};
+  return spark__expr_find(window, is_in_range, &range) != NULL;
+}
+
 static trn_status window_relation(spark_translator *t, const trn_rel **rel, const window_list *list, size_t from,
                                   size_t to, trn_error **error) {
   const trn_rel *input = *rel;
@@ -115,7 +125,7 @@ static trn_status window_relation(spark_translator *t, const trn_rel **rel, cons
   for (size_t i = from; i < to; i++)
     columns[count++] = (trn_column){
         .id = list->columns[i]->u.column, .type = list->columns[i]->type, .nullable = list->columns[i]->nullable};
-  *rel = trn__rel_create(t->arena, TRN_REL_WINDOW, &input, 1, list->windows + from, to - from, columns, count);
+  *rel = trn__rel_create(t->arena, TRN_REL_WINDOW, &input, 1, list->windows.items + from, to - from, columns, count);
   return *rel ? TRN_OK : trn__no_memory(error);
 }
 
@@ -127,9 +137,9 @@ trn_status spark__lift_windows(spark_translator *t, const trn_rel **rel, const t
   for (size_t i = 0; i < count && status == TRN_OK; i++)
     if (spark__expr_contains(exprs[i], TRN_EXPR_WINDOW)) status = lift_window(&list, exprs[i], &exprs[i], error);
   /* A window over another one's result goes above it. Inner ones come first in the list. */
-  while (status == TRN_OK && done < list.count) {
+  while (status == TRN_OK && done < list.windows.count) {
     size_t to = done;
-    while (to < list.count && !spark__expr_uses(list.windows[to], list.columns + done, list.count - done)) to++;
+    while (to < list.windows.count && !uses_window(&list, list.windows.items[to], done)) to++;
     if (to == done) return trn_error_set(error, TRN_INTERNAL, NULL, "Window functions depend on each other.");
     status = window_relation(t, rel, &list, done, to, error);
     done = to;
@@ -139,8 +149,8 @@ trn_status spark__lift_windows(spark_translator *t, const trn_rel **rel, const t
 
 /* ---- lateral aliases: each level of them is a projection of its own ---- */
 static trn_status lateral_level(spark_translator *t, const trn_rel **rel, const spark_context *context,
-                                const trn_expr *const *exprs, const trn_expr **pending, size_t *left,
-                                trn_error **error) {
+                                const trn_expr *const *exprs, const trn_expr **pending, const trn_expr **open,
+                                size_t *left, trn_error **error) {
   const trn_rel *input = *rel;
   size_t count = input->column_count;
   const trn_expr **made = TRN_NEW_N(t->arena, const trn_expr *, count + *left);
@@ -153,8 +163,11 @@ static trn_status lateral_level(spark_translator *t, const trn_rel **rel, const 
     made[i] = trn__expr_column(t->arena, &columns[i]);
     if (!made[i]) return trn__no_memory(error);
   }
+  size_t open_count = 0;
   for (uint32_t i = 0; i < context->lateral_count; i++)
-    ready[i] = pending[i] && !spark__expr_uses(exprs[context->laterals[i].item], pending, context->lateral_count);
+    if (pending[i]) open[open_count++] = pending[i];
+  for (uint32_t i = 0; i < context->lateral_count; i++)
+    ready[i] = pending[i] && !spark__expr_uses(exprs[context->laterals[i].item], open, open_count);
   for (uint32_t i = 0; i < context->lateral_count; i++) {
     if (!ready[i]) continue;
     made[count] = exprs[context->laterals[i].item];
@@ -173,13 +186,14 @@ trn_status spark__lateral_relations(spark_translator *t, const trn_rel **rel, co
   size_t left = 0;
   if (!context || !context->lateral_used) return TRN_OK;
   const trn_expr **pending = TRN_NEW_N(t->arena, const trn_expr *, context->lateral_count);
-  if (!pending) return trn__no_memory(error);
+  const trn_expr **open = TRN_NEW_N(t->arena, const trn_expr *, context->lateral_count); /* those that are pending */
+  if (!pending || !open) return trn__no_memory(error);
   for (uint32_t i = 0; i < context->lateral_count; i++) {
     pending[i] = context->laterals[i].column;
     left += pending[i] != NULL;
   }
   trn_status status = TRN_OK;
-  while (left > 0 && status == TRN_OK) status = lateral_level(t, rel, context, exprs, pending, &left, error);
+  while (left > 0 && status == TRN_OK) status = lateral_level(t, rel, context, exprs, pending, open, &left, error);
   for (uint32_t i = 0; i < context->lateral_count && status == TRN_OK; i++)
     if (context->laterals[i].column && context->laterals[i].item < count)
       exprs[context->laterals[i].item] = context->laterals[i].column;
@@ -307,7 +321,7 @@ trn_status spark__select_list(spark_translator *t, spark_context *context, Spark
     if (*out_count == at + 1) name_lateral(context, &(*out)[at]);
     if (item->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS || !is_lateral(&(*out)[at])) continue;
     context->laterals[context->lateral_count++] =
-        (spark_lateral){.name = (*out)[at].name, .item = (uint32_t)at, .value = (*out)[at].expr};
+        (spark_lateral){.name = (*out)[at].name, .hash = spark__name_hash((*out)[at].name), .item = (uint32_t)at, .value = (*out)[at].expr};
   }
   return status;
 }

@@ -11,6 +11,51 @@ static trn_status to_df(spark_translator *t, const Spark__Connect__ToDF *node, s
 }
 
 /* ---- withColumnsRenamed; older clients send a map ---- */
+/* Which values have a name now: chains of places, by the name's hash. */
+typedef struct name_places {
+  uint32_t *heads, *next; /* place + 1; 0: the end */
+  uint32_t mask;
+} name_places;
+
+static bool places_init(spark_translator *t, name_places *places, const spark_value *values, size_t count) {
+  uint32_t size = 16;
+  while (size < count * 2) size *= 2;
+  places->heads = TRN_NEW_N(t->arena, uint32_t, size);
+  places->next = TRN_NEW_N(t->arena, uint32_t, count);
+  places->mask = size - 1;
+  if (!places->heads || !places->next) return false;
+  for (uint32_t i = (uint32_t)count; i-- > 0;) {
+    uint32_t *head = &places->heads[spark__name_hash(values[i].name) & places->mask];
+    places->next[i] = *head;
+    *head = i + 1;
+  }
+  return true;
+}
+
+static void rename_all(spark_translator *t, name_places *places, spark_value *values, const char *from, char *to) {
+  uint32_t *link = &places->heads[spark__name_hash(from) & places->mask], moved = 0;
+  while (*link) {
+    uint32_t at = *link - 1;
+    if (!spark__name_equal(t, values[at].name, from)) {
+      link = &places->next[at];
+      continue;
+    }
+    *link = places->next[at];
+    places->next[at] = moved;
+    moved = at + 1;
+  }
+  uint32_t *head = &places->heads[spark__name_hash(to) & places->mask];
+  while (moved) {
+    uint32_t at = moved - 1;
+    moved = places->next[at];
+    values[at].name = to;
+    values[at].is_alias = true;
+    values[at].is_attribute = false;
+    places->next[at] = *head;
+    *head = at + 1;
+  }
+}
+
 TRN_DEPRECATED_USE_BEGIN
 static trn_status renamed(spark_translator *t, const Spark__Connect__WithColumnsRenamed *node, spark_relation *out,
                           trn_error **error) {
@@ -19,22 +64,27 @@ static trn_status renamed(spark_translator *t, const Spark__Connect__WithColumns
   trn_status status = spark__relation(t, node->input, out, error);
   if (status == TRN_OK) status = spark__scope_values(t, out->scope, &values, &count, error);
   if (status != TRN_OK) return status;
+  name_places places;
+  if (count > UINT32_MAX / 4 || !places_init(t, &places, values, count)) return trn__no_memory(error);
   size_t renames = node->n_renames ? node->n_renames : node->n_rename_columns_map;
   for (size_t r = 0; r < renames; r++) {
     const char *from = node->n_renames ? node->renames[r]->col_name : node->rename_columns_map[r]->key;
     char *to = node->n_renames ? node->renames[r]->new_col_name : node->rename_columns_map[r]->value;
-    for (size_t i = 0; i < count; i++) {
-      if (!spark__name_equal(t, values[i].name, from)) continue;
-      values[i].name = to;
-      values[i].is_alias = true;
-      values[i].is_attribute = false;
-    }
+    rename_all(t, &places, values, from, to);
   }
   return spark__project(t, out, values, count, NULL, out, error);
 }
 TRN_DEPRECATED_USE_END
 
 /* ---- drop ---- */
+static void drop_name(spark_translator *t, const spark_scope *scope, const spark_value *values, size_t count,
+                      const char *name, bool *dropped) {
+  for (size_t i = 0; scope->hidden_count && i < count; i++) dropped[i] |= spark__name_equal(t, values[i].name, name);
+  if (scope->hidden_count) return; /* else the values are the scope's columns, and have their places */
+  for (uint32_t i = spark__scope_find(t, scope, name); i != UINT32_MAX; i = spark__scope_next(t, scope, name, i))
+    dropped[i] = true;
+}
+
 static trn_status drop(spark_translator *t, const Spark__Connect__Drop *node, spark_relation *out, trn_error **error) {
   spark_value *values = NULL;
   size_t count = 0, kept = 0;
@@ -44,8 +94,7 @@ static trn_status drop(spark_translator *t, const Spark__Connect__Drop *node, sp
   if (status != TRN_OK) return status;
   bool *dropped = TRN_NEW_N(t->arena, bool, count);
   if (!dropped) return trn__no_memory(error);
-  for (size_t n = 0; n < node->n_column_names; n++)
-    for (size_t i = 0; i < count; i++) dropped[i] |= spark__name_equal(t, values[i].name, node->column_names[n]);
+  for (size_t n = 0; n < node->n_column_names; n++) drop_name(t, out->scope, values, count, node->column_names[n], dropped);
   spark__context_begin(t, &context, out->scope);
   for (size_t n = 0; n < node->n_columns && status == TRN_OK; n++) {
     spark_value value;

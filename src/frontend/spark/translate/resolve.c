@@ -329,9 +329,9 @@ static trn_status try_values(lookup *l, const spark_context *context) {
 static trn_status try_laterals(lookup *l, spark_context *context) {
   spark_translator *t = l->t;
   spark_lateral *match = NULL;
-  uint32_t count = 0;
+  uint32_t count = 0, hash = spark__name_hash(l->parts[0]);
   for (uint32_t i = 0; i < context->lateral_count; i++) {
-    if (!spark__name_equal(t, context->laterals[i].name, l->parts[0])) continue;
+    if (context->laterals[i].hash != hash || !spark__name_equal(t, context->laterals[i].name, l->parts[0])) continue;
     match = &context->laterals[i];
     count++;
   }

@@ -15,7 +15,7 @@ bool spark__name_equal(const spark_translator *t, const char *a, const char *b) 
   return *a == *b;
 }
 
-static uint32_t name_hash(const char *name) {
+uint32_t spark__name_hash(const char *name) {
   uint32_t hash = 2166136261u;
   for (; *name; name++) hash = (hash ^ (uint32_t)lower((unsigned char)*name)) * 16777619u;
   return hash ^ (hash >> 15);
@@ -147,7 +147,7 @@ static uint32_t id_hash(uint32_t id) {
 }
 
 static void add_name(spark_scope_index *index, uint32_t at) {
-  uint32_t slot = name_hash(index->columns[at].name) & index->mask;
+  uint32_t slot = spark__name_hash(index->columns[at].name) & index->mask;
   if (index->name_heads[slot]) index->name_next[index->name_last[slot] - 1] = at + 1;
   else index->name_heads[slot] = at + 1;
   index->name_last[slot] = at + 1;
@@ -201,7 +201,7 @@ static uint32_t find_from(spark_translator *t, const spark_scope *scope, const c
 
 uint32_t spark__scope_find(spark_translator *t, const spark_scope *scope, const char *name) {
   if (scope->count > LINEAR_MAX && index_names(t, scope))
-    return find_from(t, scope, name, scope->index->name_heads[name_hash(name) & scope->index->mask]);
+    return find_from(t, scope, name, scope->index->name_heads[spark__name_hash(name) & scope->index->mask]);
   for (uint32_t i = 0; i < scope->count; i++)
     if (spark__name_equal(t, scope->columns[i].name, name)) return i;
   return UINT32_MAX;

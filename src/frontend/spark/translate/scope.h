@@ -45,6 +45,7 @@ typedef struct spark_relation {
 /* An alias of a select list that later items may use. */
 typedef struct spark_lateral {
   const char *name;
+  uint32_t hash; /* of the name */
   uint32_t item;
   const trn_expr *column; /* made when first used */
   const trn_expr *value;
@@ -167,6 +168,7 @@ static inline void spark__leave(spark_translator *t) {
 
 /* ---- names (scope.c) ---- */
 bool spark__name_equal(const spark_translator *t, const char *a, const char *b);
+uint32_t spark__name_hash(const char *name); /* the same for names that differ in case only */
 const char *spark__quote(spark_translator *t, const char *name);                       /* `a`; NULL: no memory */
 const char *spark__quote_parts(spark_translator *t, char *const *parts, size_t count); /* `a`.`b` */
 const char *spark__quote_column(spark_translator *t, const spark_column *column);      /* with its qualifier */
@@ -277,7 +279,15 @@ trn_status spark__boolean(spark_translator *t, const spark_value *value, const c
 trn_status spark__expr_with_args(spark_translator *t, const trn_expr *expr, const trn_expr *const *args,
                                  const trn_expr **out, trn_error **error);
 bool spark__expr_same(const trn_expr *a, const trn_expr *b); /* by structure; positions do not count */
-uint64_t spark__expr_fingerprint(const trn_expr *expr);      /* equal for those that are the same */
+/* Expressions in the order in which they came; thousands of them are found in the time of one. Zero: empty. */
+typedef struct spark_expr_set {
+  const trn_expr **items;
+  uint64_t *hashes; /* equal for those that are the same */
+  uint32_t *slots;  /* index + 1, 0 is free; 2 * capacity, a power of two */
+  uint32_t count, capacity;
+} spark_expr_set;
+uint32_t spark__expr_set_find(const spark_expr_set *set, const trn_expr *expr);            /* UINT32_MAX: none is the same */
+bool spark__expr_set_add(spark_translator *t, spark_expr_set *set, const trn_expr *expr); /* false: out of memory */
 /* The first node, parents first, for which the test holds; not inside of subqueries' relations. */
 typedef bool (*spark_expr_test)(void *user, const trn_expr *expr);
 const trn_expr *spark__expr_find(const trn_expr *expr, spark_expr_test test, void *user);
@@ -479,14 +489,11 @@ trn_status spark__negative_limit(spark_translator *t, const char *name, int64_t 
 /* ---- aggregation (aggregate.c) ---- */
 typedef struct spark_aggregation {
   const spark_scope *scope;     /* of the input */
-  const trn_expr **keys;        /* over the input */
-  const trn_expr **key_columns; /* over the output */
-  uint32_t key_count;
-  const trn_expr **calls; /* AGGREGATE */
+  spark_expr_set keys;          /* over the input */
+  const trn_expr **key_columns; /* over the output; as many */
+  spark_expr_set calls;         /* AGGREGATE */
   const trn_expr **call_columns;
-  uint32_t call_count, call_capacity;
-  uint32_t *call_slots;  /* hash table over calls: index + 1, 0 is free; 2 * call_capacity, a power of two */
-  uint64_t *call_hashes; /* fingerprints */
+  uint32_t call_capacity; /* of call_columns */
   const uint64_t *sets;
   uint32_t set_count;
   const trn_expr *grouping_id;  /* column; with sets */
