@@ -5,6 +5,16 @@
 
 /* ---- stacks ---- */
 
+static void count_span(void *user, const trn_event *span) {
+  event_log *log = user;
+  pthread_mutex_lock(&log->mu);
+  trn__strbuf_printf(&log->text, "span %s\n", span->action ? span->action : "-");
+  pthread_mutex_unlock(&log->mu);
+}
+static void no_flush(void *user, uint64_t timeout_ms) {
+  (void)user, (void)timeout_ms;
+}
+
 /* Something that lets everything through, but looks at it. */
 static trn_backend *around(const char *name, trn_backend *inner, event_log *log) {
   trn_backend *out = NULL;
@@ -31,6 +41,10 @@ static trn_backend *around(const char *name, trn_backend *inner, event_log *log)
   } else if (strcmp(name, "trace") == 0) {
     trn_trace_options o = {.struct_size = sizeof o, .sink = log_event, .sink_user = log};
     status = trn_trace_create(&o, inner, &out, &error);
+  } else if (strcmp(name, "exported") == 0) { /* a trace whose spans go somewhere, as OTLP's do */
+    const trn_span_exporter exporter = {.struct_size = sizeof exporter, .span = count_span, .flush = no_flush, .user = log};
+    trn_trace_options o = {.struct_size = sizeof o, .exporter = &exporter};
+    status = trn_trace_create(&o, inner, &out, &error);
   } else if (strcmp(name, "route") == 0) {
     trn_route_options o = {.struct_size = sizeof o, .sink = log_event, .sink_user = log};
     status = trn_route_create(&o, inner, &out, &error);
@@ -48,7 +62,7 @@ static trn_backend *around(const char *name, trn_backend *inner, event_log *log)
   return out;
 }
 
-static const char *const ALL[] = {"authorize", "validate", "cache", "trace", "route", "limit", "plain"};
+static const char *const ALL[] = {"authorize", "validate", "cache", "trace", "exported", "route", "limit", "plain"};
 enum { ALL_COUNT = sizeof ALL / sizeof *ALL };
 
 static void conforms(const char *const *names, size_t count, trn_scripted_form form) {
@@ -62,6 +76,7 @@ static void conforms(const char *const *names, size_t count, trn_scripted_form f
   }
   trn_backend_deviations deviations = {.arrays_unimplemented = form == TRN_SCRIPTED_IPC};
   trn_backend_conformance(backend, &deviations);
+  if (count == 1 && strcmp(names[0], "exported") == 0) assert_true(log_has(&b.log, "span execute"));
   trn_backend_unref(backend);
   bench_close(&b);
 }

@@ -11,7 +11,9 @@
 #include <cmocka.h>
 
 #include "backend/scripted/scripted.h"
+#include "arrow/arrow_util.h"
 #include "core/core.h"
+#include "core/function.h"
 #include "plan/plan.h"
 #include <trunnion/decoder.h>
 #include <trunnion/plugin.h>
@@ -256,6 +258,97 @@ static void a_file_that_is_no_plugin_is_refused(void **state) {
   trn_registry_destroy(registry);
 }
 
+/* ---- functions ---- */
+
+static trn_status bind_long(const trn_scalar_function *function, const trn_function_arg *args, size_t count,
+                            struct ArrowSchema *out, trn_function_error *error) {
+  (void)function, (void)args;
+  if (count == 1) return trn__schema_init(out, "l", "", ARROW_FLAG_NULLABLE, NULL, 0, 0);
+  if (count == 2) return TRN_INVALID_ARGUMENT; /* without a word */
+  (error->fail)(error->self, TRN_INVALID_ARGUMENT, "MY_CONDITION", "not so many");
+  for (int i = 0; i < 20; i++) error->add_param(error->self, "count", "3x", 1);
+  error->set_position(error->self, -1);
+  return TRN_INVALID_ARGUMENT;
+}
+
+static trn_status add_one(const char *library_name, const char *function_name, uint32_t abi, trn_error **error) {
+  static trn_scalar_function function;
+  static trn_table_function table;
+  static const trn_scalar_function *scalars[1];
+  static const trn_table_function *tables[1];
+  trn_registry *registry = NULL;
+  function = (trn_scalar_function){.struct_size = sizeof function, .name = function_name, .bind = bind_long};
+  table = (trn_table_function){.struct_size = sizeof table, .name = "my.table"};
+  scalars[0] = &function, tables[0] = &table;
+  const trn_function_library library = {.struct_size = sizeof library,
+                                        .abi = abi,
+                                        .name = library_name,
+                                        .scalars = scalars,
+                                        .scalar_count = 1,
+                                        .tables = tables,
+                                        .table_count = 1};
+  assert_int_equal(trn_registry_create(&registry), TRN_OK);
+  trn_status status = trn_registry_add_functions(registry, &library, error);
+  const char *first = trn_registry_functions_at(registry, 0);
+  if (status)
+    assert_null(first);
+  else
+    assert_string_equal(first, library_name);
+  trn_found_function found;
+  bool has = trn__registry_function(registry, "MY.Half", &found);
+  if (!status) assert_true(has && found.sort == TRN_SORT_SCALAR && strcmp(found.name, "my.half") == 0);
+  if (!status) assert_int_equal(trn_registry_add_functions(registry, &library, NULL), TRN_ALREADY_EXISTS);
+  size_t count = 0;
+  trn__registry_libraries(registry, &count);
+  assert_int_equal(count, status ? 0 : 1);
+  trn_registry_destroy(registry);
+  return status;
+}
+
+static void functions_have_names_that_change_no_others(void **state) {
+  (void)state;
+  static const struct {
+    const char *library, *function, *message;
+  } wrong[] = {{"my", "upper", "The function 'upper' of the library 'my' has to be called my.<word"},
+               {"my", "my.", "has to be called my."},
+               {"my", "my.a.b", "has to be called my."},
+               {"my", "my.Half", "has to be called my."},
+               {"my", "mine.half", "has to be called my."},
+               {"my", NULL, "has a function without a name"},
+               {"my", "my.table", "has two functions 'my.table'"},
+               {"trn", "trn.upper", "not 'trn'"},
+               {"My", "My.half", "a word of small letters"},
+               {"", ".half", "a word of small letters"}};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    trn_error *error = NULL;
+    assert_int_not_equal(add_one(wrong[i].library, wrong[i].function, TRN_FUNCTION_ABI, &error), TRN_OK);
+    says(error, wrong[i].message);
+  }
+  trn_error *error = NULL;
+  assert_int_equal(add_one("my", "my.half", TRN_FUNCTION_ABI + 1, &error), TRN_FAILED_PRECONDITION);
+  says(error, "version");
+  assert_int_equal(add_one("my", "my.half", TRN_FUNCTION_ABI, NULL), TRN_OK);
+}
+
+static void what_a_function_says_of_its_arguments_is_an_error(void **state) {
+  (void)state;
+  static const trn_scalar_function function = {.struct_size = sizeof function, .name = "my.half", .bind = bind_long};
+  const trn_found_function found = {.sort = TRN_SORT_SCALAR, .name = "my.half", .scalar = &function};
+  const trn_function_arg args[3] = {{0}};
+  struct ArrowSchema schema = {0};
+  trn_error *error = NULL;
+  assert_int_equal(trn__function_bind(&found, args, 1, &schema, &error), TRN_OK);
+  assert_string_equal(schema.format, "l");
+  schema.release(&schema);
+  assert_null(error);
+  assert_int_equal(trn__function_bind(&found, args, 2, &schema, &error), TRN_INVALID_ARGUMENT);
+  says(error, "The function my.half does not take these arguments");
+  error = NULL;
+  assert_int_equal(trn__function_bind(&found, args, 3, &schema, &error), TRN_INVALID_ARGUMENT);
+  assert_string_equal(trn_error_condition(error), "MY_CONDITION");
+  says(error, "not so many");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(things_are_made_by_name_and_unknown_names_list_the_known),
@@ -265,6 +358,8 @@ int main(void) {
       cmocka_unit_test(decoders_that_fail_or_do_not_answer_give_their_status),
       cmocka_unit_test(unknown_formats_list_the_known_ones),
       cmocka_unit_test(a_file_that_is_no_plugin_is_refused),
+      cmocka_unit_test(functions_have_names_that_change_no_others),
+      cmocka_unit_test(what_a_function_says_of_its_arguments_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
