@@ -130,6 +130,22 @@ static trn_status merge(trn_config *into, const trn_config *from, bool is_list, 
   return status;
 }
 
+/* The policies know where the warehouse is: rules about tables do not leave their files open. */
+static trn_status own_warehouse(trn_config *root, trn_error **error) {
+  const char *directory = trn_config_value(trn_config_get(root, "warehouse"));
+  char *real = directory ? realpath(directory, NULL) : NULL;
+  const trn_config *layers = trn_config_get(root, "layers");
+  trn_status status = TRN_OK;
+  for (size_t i = 0; real && !status && i < trn_config_count(layers); i++) {
+    trn_config *rules = (trn_config *)trn_config_get(trn_config_at(layers, i), "authorize"), *list = NULL;
+    if (trn_config_get_kind(rules) != TRN_CONFIG_MAP || trn_config_get(rules, "owned")) continue;
+    status = trn_config_add(rules, "owned", TRN_CONFIG_LIST, NULL, trn_config_origin(rules), &list, error);
+    if (!status) status = trn_config_add(list, NULL, TRN_CONFIG_TEXT, real, trn_config_origin(rules), NULL, error);
+  }
+  free(real);
+  return status;
+}
+
 bool settings_read(int argc, char **argv, settings *s, int *result) {
   const char *file = NULL;
   trn_config *from_file = NULL;
@@ -146,6 +162,7 @@ bool settings_read(int argc, char **argv, settings *s, int *result) {
   if (!status) status = read_environment(s->root, from_file, &error);
   if (!status && from_file) status = merge(s->root, from_file, false, &error);
   if (!status) status = check_keys(s->root, &error);
+  if (!status) status = own_warehouse(s->root, &error);
   trn_config_destroy(from_file);
   if (status) *result = settings_fail(status, error);
   return !status;

@@ -1,5 +1,7 @@
 /* What every registry has: the bundled frontends, backends and decoders, each with the keys of its configuration. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "core/function.h"
@@ -7,6 +9,20 @@
 #include <trunnion/catalog.h>
 
 /* ---- frontends ---- */
+
+/* A zone that the kernels will find: an offset, a short name, or a region that the system knows. */
+static bool is_zone(const char *name) {
+  static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/:";
+  const char *offset = strncmp(name, "UTC", 3) == 0 || strncmp(name, "GMT", 3) == 0 ? name + 3 : name;
+  struct stat about;
+  char path[256];
+  if (!*name || name[strspn(name, letters)] || strlen(name) > 100 || *name == '/') return false;
+  if (!*offset || *offset == '+' || *offset == '-' || strcmp(name, "Z") == 0) return true;
+  if (!strchr(name, '/') && strlen(name) == 3) return true; /* EST, PST: Java's own names */
+  if (stat("/usr/share/zoneinfo", &about) != 0) return true; /* whatever the system knows */
+  snprintf(path, sizeof path, "/usr/share/zoneinfo/%s", name);
+  return stat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
 
 static trn_status spark_frontend(void *user, const trn_registry *registry, const trn_config *config, trn_frontend **out,
                                  trn_error **error) {
@@ -22,6 +38,9 @@ static trn_status spark_frontend(void *user, const trn_registry *registry, const
   if (!status) status = trn_config_size(config, "response_log", &log_bytes, error);
   if (!status) status = trn_config_text(config, "timezone", &options.timezone, error);
   if (!status) status = trn_config_duration(config, "stream", &options.stream_ms, error);
+  if (!status && options.timezone && !is_zone(options.timezone))
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: timezone: there is no time zone '%s'",
+                           trn_config_origin(trn_config_get(config, "timezone")), options.timezone);
   if (status) return status;
   options.workers = (unsigned)workers;
   options.response_log_bytes = (size_t)log_bytes;

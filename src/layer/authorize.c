@@ -160,7 +160,8 @@ static trn_status decide_path(const inquiry *q, trn_access_action action, const 
   if (status == TRN_OK && strcmp(given, real) != 0) {
     authorize_answer answer =
         authorize__decide(q->rules, q->session, TRN_ACCESS_PATH, AUTHORIZE_BIT(action), NULL, given);
-    if (!answer.allowed && answer.rule) status = refuse(q, TRN_ACCESS_PATH, action, given, answer.rule);
+    if (!answer.allowed && (answer.rule || q->rules->allows_by_default))
+      status = refuse(q, TRN_ACCESS_PATH, action, given, answer.rule);
   }
   free(given);
   free(real);

@@ -25,6 +25,7 @@ typedef struct authorize_rules {
   authorize_rule *items;
   size_t count;
   bool allows_by_default, allows_unknown, allows_functions, views_give_rights, is_open; /* open: no barrier */
+  trn_texts owned; /* paths that catalogs keep their tables in: closed to those whom no rule lets in */
   trn_texts extensions; /* operators of embedders that are known to be harmless */
 } authorize_rules;
 

@@ -25,6 +25,7 @@ void authorize__finish(authorize_rules *rules) {
   for (size_t i = 0; i < rules->count; i++) rule_finish(&rules->items[i]);
   free(rules->items);
   trn__texts_finish(&rules->extensions);
+  trn__texts_finish(&rules->owned);
   *rules = (authorize_rules){0};
 }
 
@@ -128,7 +129,8 @@ static trn_status read_choice(const trn_config *config, const char *key, const c
 }
 
 trn_status authorize__read(const trn_config *config, authorize_rules *out, trn_error **error) {
-  static const char *const keys[] = {"default", "unknown", "functions", "views", "barrier", "extensions", "rules", NULL};
+  static const char *const keys[] = {"default", "unknown", "functions", "views", "barrier",
+                                     "owned",   "extensions", "rules", NULL};
   *out = (authorize_rules){.allows_by_default = config == NULL, .allows_functions = true};
   bool seals = true;
   trn_status status = trn_config_check_keys(config, keys, error);
@@ -137,6 +139,7 @@ trn_status authorize__read(const trn_config *config, authorize_rules *out, trn_e
   if (status == TRN_OK) status = read_choice(config, "functions", "allow", "deny", &out->allows_functions, error);
   if (status == TRN_OK) status = read_choice(config, "views", "definer", "invoker", &out->views_give_rights, error);
   if (status == TRN_OK) status = trn_config_bool(config, "barrier", &seals, error);
+  if (status == TRN_OK) status = trn__texts_read(config, "owned", &out->owned, error);
   if (status == TRN_OK) status = trn__texts_read(config, "extensions", &out->extensions, error);
   out->is_open = !seals;
   const trn_config *rules = trn_config_get(config, "rules");
@@ -271,6 +274,9 @@ authorize_answer authorize__decide(const authorize_rules *rules, const trn_sessi
     if (denies && rule_matches(rule, kind, name, text, true)) return (authorize_answer){false, rule};
     if (allows && !answer.rule && rule_matches(rule, kind, name, text, false)) answer = (authorize_answer){true, rule};
   }
+  /* Rules about tables would mean nothing if their files could be read. */
+  if (kind == TRN_ACCESS_PATH && answer.allowed && !answer.rule && rules->owned.count)
+    answer.allowed = !paths_cover(&rules->owned, text, true) && !is_above(&rules->owned, text);
   return answer;
 }
 

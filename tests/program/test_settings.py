@@ -44,6 +44,8 @@ frontends:
     ("backend: {embedded: {}, other: {}}\n", "one backend is wanted"),
     ("frontends: {spork: {}}\n", "There is no frontend 'spork', did you mean 'spark'?"),
     ("frontends: {spark: {timezon: UTC}}\n", "did you mean 'timezone'?"),
+    ("frontends: {spark: {timezone: Europe/Berlim}}\n", "trunnion.yaml:1: timezone: there is no time zone 'Europe/Berlim'"),
+    ("frontends: {spark: {timezone: ../../etc/passwd}}\n", "there is no time zone '../../etc/passwd'"),
     ("frontends: []\n", "frontends: none is left"),
     ("catalogs: {lake: {warehous: {}}}\n", "There is no catalog 'warehous', did you mean 'warehouse'?"),
     ("catalogs: {lake: {warehouse: {dir: x}}}\n", "unknown key 'dir'"),

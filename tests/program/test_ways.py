@@ -391,3 +391,32 @@ def test_every_decision_is_logged(world):
     decisions = [json.loads(line) for line in (world[3] / "trace.jsonl").read_text().splitlines()]
     denied = [d for d in decisions if "deny" in json.dumps(d) and "silent" in json.dumps(d)]
     assert denied and any('"ann"' in json.dumps(d) for d in denied)
+
+
+def test_a_warehouses_files_are_closed_even_where_all_is_allowed(tmp_path):
+    """Rules about tables would mean nothing if whoever may not read a table could read its files."""
+    done = subprocess.run([str(PROGRAM), "new-token", "ann"], capture_output=True, text=True, check=True)
+    (tmp_path / "tokens").write_text(done.stdout)
+    (tmp_path / "warehouse").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "warehouse")
+    deny = {"deny": "read", "tables": "hidden"}
+    (tmp_path / "trunnion.yaml").write_text(json.dumps({
+        "listen": "127.0.0.1:0", "warehouse": f"{tmp_path}/warehouse", "auth": {"tokens": f"{tmp_path}/tokens"},
+        "layers": [{"authorize": {"default": "allow", "rules": [deny]}}]}))
+    with Server("--config", tmp_path / "trunnion.yaml") as server:
+        ann = User(server.address, done.stderr.split("token:")[1].split()[0])
+        data = ann.spark.createDataFrame(ROWS, "id bigint, region string, ssn string")
+        data.write.saveAsTable("open")
+        data.write.saveAsTable("hidden")
+        data.write.parquet(f"{tmp_path}/files")
+        assert len(ann.sql("SELECT * FROM open")) == 4 and len(ann.sql(f"SELECT * FROM parquet.`{tmp_path}/files`")) == 4
+        assert REFUSED in outcome(lambda: ann.sql("SELECT * FROM hidden"))
+        parquets = [p for p in (tmp_path / "warehouse").rglob("*.parquet") if "hidden" in str(p)]
+        assert parquets
+        for path in (parquets[0], parquets[0].parent, f"{tmp_path}/warehouse", f"{tmp_path}/link/{parquets[0].relative_to(tmp_path / 'warehouse')}",
+                     f"{tmp_path}/files/../warehouse", f"file:{parquets[0]}", f"{tmp_path}/warehouse/*/*", str(tmp_path), "/"):
+            assert REFUSED in outcome(lambda: ann.sql(f"SELECT * FROM parquet.`{path}`")), path
+        assert REFUSED in outcome(lambda: ann.sql(f"CREATE TABLE mine USING parquet LOCATION '{parquets[0].parent}'"))
+        assert REFUSED in outcome(lambda: ann.flight_sql(f"CREATE EXTERNAL TABLE mine STORED AS parquet LOCATION '{parquets[0].parent}'"))
+        assert REFUSED in outcome(lambda: ann.spark.range(1).write.mode("append").parquet(str(parquets[0].parent)))
+        ann.close()
