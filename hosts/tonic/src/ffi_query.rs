@@ -170,6 +170,7 @@ pub struct trn_spark_options {
 unsafe extern "C" {
     pub fn trn_error_create(spec: *const trn_error_spec) -> *mut trn_error;
     pub fn trn_error_ref(error: *mut trn_error) -> *mut trn_error;
+    pub fn trn_error_status(error: *const trn_error) -> c_int;
     pub fn trn_error_condition(error: *const trn_error) -> *const c_char;
     pub fn trn_free(memory: *mut c_void);
 

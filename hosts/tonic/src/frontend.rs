@@ -36,6 +36,10 @@ impl Registry {
         }
     }
 
+    pub(crate) fn raw(&self) -> *const c::trn_registry {
+        self.0
+    }
+
     /// Its futures run on `runtime`, which has several threads. `AlreadyExists` names a format that is taken.
     pub fn add_decoder(&mut self, decoder: Arc<dyn QueryInputDecoder>, runtime: Handle) -> Result<()> {
         unsafe { adapt::add_decoder(self.0, decoder, runtime) }

@@ -4,16 +4,18 @@
 //! the fallback of the server's router: `axum_router.fallback_service(routes.mount())`.
 //!
 //! With a backend or policies written in Rust: [`QueryBackend`], [`QueryOperation`], [`QueryInputDecoder`], and
-//! [`GrpcQueryFrontend::register`], which mounts a protocol on any of them. There is no SchedulerHandle and no JobHandle: the C
-//! ABI has no scheduler yet.
+//! [`GrpcQueryFrontend::register`], which mounts a protocol on any of them. Queries that outlive their call are jobs:
+//! [`SchedulerHandle`], [`JobHandle`], and [`Scheduler`], which is the bundled one.
 mod adapt;
 pub mod ffi;
 mod ffi_query;
+mod ffi_scheduler;
 mod frontend;
 mod host;
 mod mount;
 mod native;
 mod query;
+mod scheduler;
 
 pub use async_trait::async_trait;
 pub use frontend::{FlightSql, GrpcQueryFrontend, Registry, SparkConnect};
@@ -22,6 +24,10 @@ pub use native::Backend;
 pub use query::{
     Code, Error, ExecutePlanRequest, Plan, QueryBackend, QueryInputDecoder, QueryOperation, QuerySession, QueryStatus,
     RecordBatchStream, Result, SendableRecordBatchStream, SessionRequest,
+};
+pub use scheduler::{
+    JobEvents, JobFilter, JobHandle, JobInfo, JobLocation, JobQuery, JobState, JobStatus, JobStore, Scheduler,
+    SchedulerHandle, SchedulerOptions, SubmitRequest,
 };
 use std::ffi::{CStr, CString};
 use std::ptr::{null, null_mut};

@@ -110,26 +110,34 @@ impl Backend {
     }
 }
 
-fn pointer(text: &Option<CString>) -> *const c_char {
+pub(crate) fn pointer(text: &Option<CString>) -> *const c_char {
     text.as_ref().map_or(null(), |t| t.as_ptr())
 }
 
 /// Texts for C, as an array of pointers that live as long as this.
-struct Texts(#[allow(dead_code)] Vec<CString>, Vec<*const c_char>);
+pub(crate) struct Texts(#[allow(dead_code)] Vec<CString>, pub Vec<*const c_char>);
 impl Texts {
-    fn of<'a>(texts: impl IntoIterator<Item = &'a String>) -> Texts {
+    pub fn of<'a>(texts: impl IntoIterator<Item = &'a String>) -> Texts {
         let owned: Vec<CString> = texts.into_iter().map(|t| cstring(t)).collect();
         let pointers = owned.iter().map(|t| t.as_ptr()).collect();
         Texts(owned, pointers)
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())))
 }
 
 fn session_open(backend: &Backend, request: &SessionRequest) -> Result<SessionHandle> {
+    session_open_with(request, |made, out, error| unsafe { c::trn_session_open(backend.0, made, out, error) })
+}
+
+/// `open` is the function of C that opens it.
+pub(crate) fn session_open_with(
+    request: &SessionRequest,
+    open: impl FnOnce(*const c::trn_session_request, *mut *mut c::trn_session, c::Errors) -> c_int,
+) -> Result<SessionHandle> {
     let (keys, values) =
         (Texts::of(request.settings.iter().map(|(k, _)| k)), Texts::of(request.settings.iter().map(|(_, v)| v)));
     let settings: Vec<_> = keys.1.iter().zip(&values.1).map(|(&key, &value)| c::trn_kv { key, value }).collect();
@@ -147,7 +155,7 @@ fn session_open(backend: &Backend, request: &SessionRequest) -> Result<SessionHa
         is_authenticated: request.is_authenticated,
     };
     let (mut out, mut error) = (null_mut(), null_mut());
-    match unsafe { c::trn_session_open(backend.0, &made, &mut out, &mut error) } {
+    match open(&made, &mut out, &mut error) {
         0 => Ok(unsafe { SessionHandle::taken(out) }),
         status => Err(unsafe { Error::take(status, error) }),
     }
@@ -259,7 +267,7 @@ impl QueryOperation for Operation {
     }
 }
 
-struct StreamHandle(*mut c::trn_stream);
+pub(crate) struct StreamHandle(pub *mut c::trn_stream);
 unsafe impl Send for StreamHandle {}
 impl Drop for StreamHandle {
     fn drop(&mut self) {
@@ -271,7 +279,7 @@ type Pull = Result<Option<FFI_ArrowArray>>;
 
 struct Batches {
     stream: StreamHandle,
-    _operation: Arc<OperationHandle>,
+    _owner: Arc<dyn Send + Sync>, // what the stream comes from
     schema: SchemaRef,
     pull: Option<oneshot::Receiver<Pull>>,
     is_over: bool,
@@ -290,13 +298,23 @@ unsafe extern "C" fn on_array(user: *mut c_void, status: c_int, error: *const tr
     let _ = sender.send(pull); // nobody may wait any more: then it is dropped
 }
 
+/// A stream of C as batches.
+pub(crate) fn batches(stream: StreamHandle, owner: Arc<dyn Send + Sync>) -> Result<SendableRecordBatchStream> {
+    Ok(Box::pin(Batches::new(stream, owner)?))
+}
+
+/// The status of an error object.
+pub(crate) unsafe fn error_status(error: *const trn_error) -> c_int {
+    unsafe { c::trn_error_status(error) }
+}
+
 impl Batches {
-    fn new(stream: StreamHandle, operation: Arc<OperationHandle>) -> Result<Batches> {
+    fn new(stream: StreamHandle, owner: Arc<dyn Send + Sync>) -> Result<Batches> {
         let (mut schema, mut error) = (FFI_ArrowSchema::empty(), null_mut());
         match unsafe { c::trn_stream_schema(stream.0, &mut schema, &mut error) } {
             0 => {
                 let schema = Arc::new(Schema::try_from(&schema)?);
-                Ok(Batches { stream, _operation: operation, schema, pull: None, is_over: false })
+                Ok(Batches { stream, _owner: owner, schema, pull: None, is_over: false })
             }
             status => Err(unsafe { Error::take(status, error) }),
         }

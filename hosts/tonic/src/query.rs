@@ -112,7 +112,7 @@ pub(crate) unsafe fn text(text: *const c_char) -> String {
 }
 
 /// Frees what C gave.
-unsafe fn owned_text(given: *mut c_char) -> String {
+pub(crate) unsafe fn owned_text(given: *mut c_char) -> String {
     let copy = unsafe { text(given) };
     unsafe { c::trn_free(given.cast()) };
     copy
