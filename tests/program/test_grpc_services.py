@@ -92,7 +92,7 @@ def test_both_versions_answer_each_kind_of_question(channel, version):
 
 
 def test_files_of_services_that_are_not_mounted_are_not_told():
-    with Server("--listen", "127.0.0.1:0", "--set", "frontends.flightsql=off") as server, grpc.insecure_channel(server.address) as channel:
+    with Server("--listen", "127.0.0.1:0", "--set", "frontends.flightsql=off", "--set", "frontends.ballista=off") as server, grpc.insecure_channel(server.address) as channel:
         database = ProtoReflectionDescriptorDatabase(channel)
         assert FLIGHT not in database.get_services()
         with pytest.raises(KeyError):
