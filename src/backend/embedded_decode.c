@@ -77,18 +77,76 @@ static trn_status failed(decoding *d, trn_engine_error *failure, trn_error **err
   return d->status;
 }
 
+/* ---- what the engine's own tables are ---- */
+
+/* "format\0path\0path\0": gives the paths in the arena, which borrow from the text. */
+static trn_status about_files(trn_arena *arena, const char *text, size_t size, trn_scan_info *out) {
+  const char *end = text + size;
+  size_t count = 0;
+  for (const char *at = text; at < end; at++) count += !*at;
+  const char **paths = TRN_NEW_N(arena, const char *, count + 1);
+  if (!paths) return TRN_RESOURCE_EXHAUSTED;
+  out->kind = TRN_SCAN_FILES;
+  out->format = text;
+  for (const char *at = text + strlen(text) + 1; at < end; at += strlen(at) + 1) paths[out->path_count++] = at;
+  out->paths = paths;
+  return TRN_OK;
+}
+
+static trn_status about_columns(trn_arena *arena, const struct ArrowSchema *schema, trn_scan_info *out) {
+  trn_scan_column *columns = TRN_NEW_N(arena, trn_scan_column, (size_t)schema->n_children + 1);
+  if (!columns) return TRN_RESOURCE_EXHAUSTED;
+  for (int64_t i = 0; i < schema->n_children; i++) {
+    trn_field field;
+    trn_status status = trn__field_import(arena, schema->children[i], &field, NULL);
+    if (status) return status;
+    columns[i] = (trn_scan_column){field.name, field.type, field.nullable};
+  }
+  out->columns = columns;
+  out->column_count = (size_t)schema->n_children;
+  return TRN_OK;
+}
+
+/* The label of a table that came inside a plan: files that a client names, rows that it sent. NULL: nobody knows what it is,
+ * which policies refuse. */
+static trn_status about_source(const trn_engine *engine, trn_engine_source *source, trn_scan_label **out, trn_error **error) {
+  trn_engine_error failure = {.position = -1};
+  trn_engine_bytes bytes = {0};
+  struct ArrowSchema schema = {0};
+  trn_scan_info info = {.struct_size = sizeof info};
+  *out = NULL;
+  if (!TRN_ENGINE_HAS(engine, source_about)) return TRN_OK;
+  if (engine->source_about(source, &bytes, &schema, &failure)) return trn__engine_error(&failure, error);
+  trn_arena *arena = trn__arena_create(0);
+  const char *text = bytes.data;
+  /* The last byte ends a text, or there is none. */
+  bool is_whole = bytes.size == 1 || (bytes.size > 1 && !text[bytes.size - 1]);
+  trn_status status = arena && is_whole ? TRN_OK : TRN_RESOURCE_EXHAUSTED;
+  if (!status && *text == TRN_ENGINE_ABOUT_FILES) status = about_files(arena, text + 1, bytes.size - 1, &info);
+  if (!status && *text == TRN_ENGINE_ABOUT_ROWS) info.kind = TRN_SCAN_LOCAL;
+  if (!status && *text == TRN_ENGINE_ABOUT_GENERATED) info.kind = TRN_SCAN_GENERATED;
+  if (!status && info.kind != TRN_SCAN_UNKNOWN) status = about_columns(arena, &schema, &info);
+  if (!status && info.kind != TRN_SCAN_UNKNOWN) status = trn_scan_label_create(&info, out);
+  trn__arena_unref(arena);
+  if (schema.release) schema.release(&schema);
+  if (bytes.release) bytes.release(bytes.self);
+  return status ? trn_error_set(error, status, NULL, "A table inside the plan cannot be described") : TRN_OK;
+}
+
 /* ---- lifting ---- */
 
 typedef struct lifting {
   trn_engine_lifted lifted;
   trn_lift_source *sources;
+  trn_scan_label **labels; /* of sources that nobody had: one reference each, or NULL */
   trn_source **made; /* sources and originals that nobody had: one reference each */
   size_t made_count;
 } lifting;
 
 static void lifting_finish(lifting *l) {
   for (size_t i = 0; i < l->made_count; i++) trn__embedded_source_release(l->made[i]);
-  free(l->made), free(l->sources);
+  for (size_t i = 0; l->labels && i < l->lifted.source_count; i++) trn_scan_label_unref(l->labels[i]);
+  free(l->made), free(l->sources), free(l->labels);
   if (l->lifted.release) l->lifted.release(l->lifted.self);
 }
 
@@ -105,12 +163,15 @@ static trn_status gather(decoding *d, lifting *l, trn_source ***originals, trn_e
   trn_status status = TRN_OK;
   l->sources = calloc(lifted->source_count + 1, sizeof *l->sources);
   l->made = calloc(lifted->source_count + lifted->original_count + 1, sizeof *l->made);
+  l->labels = calloc(lifted->source_count + 1, sizeof *l->labels);
   *originals = calloc(lifted->original_count + 1, sizeof **originals);
-  if (!l->sources || !l->made || !*originals) return trn__no_memory(error);
+  if (!l->sources || !l->made || !l->labels || !*originals) return trn__no_memory(error);
   for (size_t i = 0; !status && i < lifted->source_count; i++) {
     trn_lift_source *s = &l->sources[i];
     if (lifted->numbers[i] == TRN_ENGINE_NO_NUMBER) {
       status = make(l, d->backend->engine, lifted->sources[i], NULL, &s->source, error);
+      if (!status) status = about_source(d->backend->engine, lifted->sources[i], &l->labels[i], error);
+      s->label = l->labels[i];
     } else if (lifted->numbers[i] >= d->found.count) {
       status = trn_error_set(error, TRN_INTERNAL, NULL, "the engine has a table that was not given");
     } else {

@@ -252,7 +252,15 @@ typedef struct trn_engine {
   /* A FFI_TableProvider of the datafusion-ffi crate (the same major version); taken. */
   int32_t (*source_ffi)(trn_engine_session *, void *provider, trn_engine_source **out, struct ArrowSchema *out_schema,
                         trn_engine_error *);
+  /* What a table is, for policies: a byte of TRN_ENGINE_ABOUT_*, and its schema. */
+  int32_t (*source_about)(trn_engine_source *, trn_engine_bytes *out, struct ArrowSchema *out_schema, trn_engine_error *);
 } trn_engine;
+enum {
+  TRN_ENGINE_ABOUT_UNKNOWN = 0,
+  TRN_ENGINE_ABOUT_FILES = 1, /* then the format and the paths, each ended by a NUL; of a pattern the directory around it */
+  TRN_ENGINE_ABOUT_ROWS = 2,
+  TRN_ENGINE_ABOUT_GENERATED = 3
+};
 #define TRN_ENGINE_HAS(engine, slot) ((engine)->struct_size >= offsetof(trn_engine, slot) + sizeof((engine)->slot))
 
 typedef const trn_engine *(*trn_engine_get_fn)(uint32_t abi); /* exported as "trn_engine_get"; NULL: ABI unknown */

@@ -93,7 +93,7 @@ static enum kind step_to(enum kind from, uint64_t field) {
 
 /* ---- protobuf ---- */
 
-enum { VARINT_SIZE_MAX = 10, COPY_FORMAT_FIELD = 3, UNNEST_OPTIONS_FIELD = 7, EXPLAIN_FIELD = 12 };
+enum { VARINT_SIZE_MAX = 10, COPY_FORMAT_FIELD = 3, UNNEST_OPTIONS_FIELD = 7, EXPLAIN_FIELD = 12, COPY_FIELD = 29 };
 
 static bool read_varint(const uint8_t *bytes, size_t *at, size_t end, uint64_t *out) {
   uint64_t value = 0;
@@ -268,18 +268,61 @@ trn_status trn__ballista_plan(const void *data, size_t size, bool is_older, trn_
   return r.status;
 }
 
-bool trn__ballista_explained(const void *data, size_t size, trn_str *inner) {
-  const uint8_t *bytes = data;
-  field f, explain = {0};
+/* The one of LogicalPlanNode's members that counts. */
+static bool read_root(const uint8_t *bytes, size_t size, field *out) {
+  field f;
+  *out = (field){0};
   for (size_t at = 0; at < size;) {
     if (!next_field(bytes, &at, size, &f)) return false;
-    if (f.is_bytes) explain = f; /* one of a oneof: the last counts */
+    if (f.is_bytes) *out = f; /* of a oneof the last counts */
   }
-  if (explain.id != EXPLAIN_FIELD) return false;
+  return out->id != 0;
+}
+
+static trn_str value_of(const uint8_t *bytes, const field *f) {
+  return (trn_str){(const char *)bytes + f->at, f->end - f->at};
+}
+
+bool trn__ballista_field(trn_str message, size_t *at, trn_ballista_field *out) {
+  const uint8_t *bytes = (const uint8_t *)message.data;
+  field f;
+  *out = (trn_ballista_field){0};
+  if (*at >= message.size || !next_field(bytes, at, message.size, &f)) return false;
+  *out = (trn_ballista_field){.id = f.id, .number = f.number, .is_bytes = f.is_bytes};
+  if (f.is_bytes) out->bytes = value_of(bytes, &f);
+  return true;
+}
+
+bool trn__ballista_copied(const void *data, size_t size, trn_ballista_copy *out) {
+  const uint8_t *bytes = data;
+  field copy, f;
+  *out = (trn_ballista_copy){0};
+  if (!read_root(bytes, size, &copy) || copy.id != COPY_FIELD) return false;
+  trn_str format = {"", 0};
+  for (size_t at = copy.at; at < copy.end;) {
+    if (!next_field(bytes, &at, copy.end, &f)) return false;
+    if (!f.is_bytes) continue;
+    if (f.id == 1) out->input = value_of(bytes, &f);
+    if (f.id == 2) out->location = value_of(bytes, &f);
+    if (f.id == COPY_FORMAT_FIELD) format = value_of(bytes, &f);
+    if (f.id == 7) out->is_partitioned = true;
+  }
+  trn_ballista_field part;
+  for (size_t at = 0; trn__ballista_field(format, &at, &part);) {
+    if (part.id == 1 && !part.is_bytes) out->format = part.number;
+    if (part.id == 2 && part.is_bytes) out->options = part.bytes;
+  }
+  return out->input.size && out->location.size;
+}
+
+bool trn__ballista_explained(const void *data, size_t size, trn_str *inner) {
+  const uint8_t *bytes = data;
+  field f, explain;
+  if (!read_root(bytes, size, &explain) || explain.id != EXPLAIN_FIELD) return false;
   *inner = (trn_str){"", 0};
   for (size_t at = explain.at; at < explain.end;) {
     if (!next_field(bytes, &at, explain.end, &f)) return false;
-    if (f.id == 1 && f.is_bytes) *inner = (trn_str){(const char *)bytes + f.at, f.end - f.at};
+    if (f.id == 1 && f.is_bytes) *inner = value_of(bytes, &f);
   }
   return inner->size > 0;
 }

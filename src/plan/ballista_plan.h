@@ -13,4 +13,22 @@ trn_status trn__ballista_plan(const void *data, size_t size, bool is_older, trn_
 /* Of an EXPLAIN: the bytes of what it explains, borrowed. False: it is another plan. */
 bool trn__ballista_explained(const void *data, size_t size, trn_str *inner);
 
+/* A COPY at the root of a plan; everything is borrowed from its bytes. */
+typedef struct trn_ballista_copy {
+  trn_str input;    /* the plan of the rows */
+  trn_str location;
+  trn_str options;  /* of the format, in its own message */
+  uint64_t format;  /* a place in Ballista's list: parquet, csv, json, arrow, avro */
+  bool is_partitioned;
+} trn_ballista_copy;
+/* False: it is another plan. */
+bool trn__ballista_copied(const void *data, size_t size, trn_ballista_copy *out);
+/* One field of a message that is read without a descriptor; moves *at on. False: the end, or it is malformed. */
+typedef struct trn_ballista_field {
+  uint64_t id, number; /* the number of a varint */
+  bool is_bytes;
+  trn_str bytes;
+} trn_ballista_field;
+bool trn__ballista_field(trn_str message, size_t *at, trn_ballista_field *out);
+
 #endif

@@ -3,6 +3,7 @@
  *
  *   frontend.c  options, mounting; one ballista_rpc per call: the host's thread hands it to a worker
  *   submit.c    ExecuteQuery, ExecuteQueryPush: a session, a plan, an operation      explain.c  EXPLAIN's three rows
+ *   copy.c      COPY: a command, not a query
  *   settings.c  what of a client's settings counts; sets of them that clients keep (CreateUpdateSession)
  *   job.c       jobs by id: their life, who may see them, cancelling, expiry         status.c   jobs as messages, metrics
  *   result.c    a job's rows on their way: kept up to a budget, then made as they are fetched
@@ -182,6 +183,12 @@ trn_status ballista__handle_execute_push(ballista_rpc *rpc, ProtobufCMessage *re
 /* The three rows that EXPLAIN has on a cluster. */
 trn_status ballista__explain(ballista_service *service, trn_session *session, trn_plan *plan, ballista_result **out,
                              trn_error **error);
+
+/* ---- copy.c ---- */
+struct trn_ballista_copy;
+/* Writes the rows of `plan`; gives an operation whose one row is their count. UNIMPLEMENTED names what is not done. */
+trn_status ballista__copy(ballista_rpc *rpc, ballista_job *job, trn_session *session, trn_plan *plan,
+                          const struct trn_ballista_copy *copy, trn_operation **out, trn_error **error);
 
 /* ---- result.c ---- */
 

@@ -388,14 +388,12 @@ static trn_status frontend_register(void *self, trn_routes *routes, trn_backend 
   if (trn_routes_find(routes, methods[0].path, strlen(methods[0].path)))
     status = trn_error_set(error, TRN_ALREADY_EXISTS, NULL, "The routes have %s already", methods[0].path);
   if (!status) status = mount_flight(service, &frontend->options, routes, error);
-  if (!status) status = trn_routes_add(routes, table, METHOD_COUNT, error);
+  if (!status && trn_routes_own(routes, service_destroy, service)) status = trn__no_memory(error);
   if (status) {
     service_destroy(service);
     return status;
   }
-  /* A failed own leaves routes that point to the service: it lives on, as they do. */
-  status = trn_routes_own(routes, service_destroy, service);
-  return status ? trn__no_memory(error) : TRN_OK;
+  return trn_routes_add(routes, table, METHOD_COUNT, error); /* what fails is the routes' all the same */
 }
 
 static void frontend_destroy(void *self) {

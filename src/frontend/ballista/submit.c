@@ -17,6 +17,19 @@ static const struct input_field {
     {BALLISTA__PROTOBUF__EXECUTE_QUERY_PARAMS__QUERY_PHYSICAL_PLAN, "datafusion.physical.v1"},
 };
 
+/* A query on its way from bytes to rows. */
+typedef struct query {
+  trn_session *session;
+  trn_plan *plan;
+  bool is_explain, is_copy;
+  trn_ballista_copy copy; /* borrowed from the request */
+} query;
+
+static void query_finish(query *q) {
+  trn_plan_unref(q->plan);
+  trn_session_unref(q->session);
+}
+
 /* ---- plans ---- */
 
 static trn_status encoded_input(ballista_rpc *rpc, const Ballista__Protobuf__EncodedQuery *query, trn_plan_input *out,
@@ -39,10 +52,9 @@ static trn_status encoded_input(ballista_rpc *rpc, const Ballista__Protobuf__Enc
 }
 
 /* What came, as the decoders take it. */
-static trn_status input_of(ballista_rpc *rpc, const params_message *params, trn_plan_input *out, bool *is_explain,
+static trn_status input_of(ballista_rpc *rpc, const params_message *params, trn_plan_input *out, query *q,
                            trn_error **error) {
   static const trn_kv older = {TRN_BALLISTA_CLIENT_OPTION, "54"};
-  *is_explain = false;
   if (params->query_case == BALLISTA__PROTOBUF__EXECUTE_QUERY_PARAMS__QUERY_ENCODED_QUERY)
     return encoded_input(rpc, params->encoded_query, out, error);
   size_t i = 0, count = sizeof input_fields / sizeof *input_fields;
@@ -55,13 +67,13 @@ static trn_status input_of(ballista_rpc *rpc, const params_message *params, trn_
   out->size = params->logical_plan.len;
   out->options = rpc->is_older ? &older : NULL;
   out->option_count = rpc->is_older;
-  trn_str inner;
-  if (params->query_case == BALLISTA__PROTOBUF__EXECUTE_QUERY_PARAMS__QUERY_LOGICAL_PLAN &&
-      trn__ballista_explained(out->data, out->size, &inner)) {
-    *is_explain = true;
-    out->data = inner.data;
-    out->size = inner.size;
-  }
+  if (params->query_case != BALLISTA__PROTOBUF__EXECUTE_QUERY_PARAMS__QUERY_LOGICAL_PLAN) return TRN_OK;
+  trn_str inner = {out->data, out->size};
+  q->is_explain = trn__ballista_explained(out->data, out->size, &inner);
+  q->is_copy = !q->is_explain && trn__ballista_copied(out->data, out->size, &q->copy);
+  if (q->is_copy) inner = q->copy.input;
+  out->data = inner.data;
+  out->size = inner.size;
   return TRN_OK;
 }
 
@@ -71,26 +83,21 @@ static trn_status resolve(void *user, const char *const *parts, size_t count, tr
 
 static bool is_cancelled(void *cancel) { return trn_cancel_is_requested(cancel); }
 
-/* A query on its way from bytes to rows. */
-typedef struct query {
-  trn_session *session;
-  trn_plan *plan;
-  bool is_explain;
-} query;
-
-static void query_finish(query *q) {
-  trn_plan_unref(q->plan);
-  trn_session_unref(q->session);
+/* What an engine says of bytes that are no plan may sound as if it were the engine's fault. */
+static trn_status plan_status(trn_status status, const trn_error *error) {
+  const char *condition = trn_error_condition(error);
+  return status == TRN_INTERNAL && condition && strcmp(condition, "PLAN_MALFORMED") == 0 ? TRN_INVALID_ARGUMENT : status;
 }
 
 static trn_status decode(ballista_rpc *rpc, const params_message *params, ballista_job *job, query *out, trn_error **error) {
   trn_plan_input input = {.struct_size = sizeof input, .resolve = resolve, .cancel = job->cancel};
   trn_status status = ballista__session_open(rpc, params, &out->session, error);
-  if (!status) status = input_of(rpc, params, &input, &out->is_explain, error);
+  if (!status) status = input_of(rpc, params, &input, out, error);
   if (status) return status;
   input.resolve_user = out->session;
   const trn_decode_options options = {.struct_size = sizeof options, .is_cancelled = is_cancelled, .user = job->cancel};
   status = trn_registry_decode(rpc->service->registry, out->session, &input, &options, &out->plan, error);
+  status = plan_status(status, error ? *error : NULL);
   /* EXPLAIN shows it without running it. */
   if (!status && out->is_explain) status = trn_backend_check(out->session, out->plan, error);
   return status;
@@ -116,7 +123,8 @@ static trn_status execute(ballista_rpc *rpc, ballista_job *job, const query *q, 
                                        .protocol = "ballista",
                                        .traceparent = header(rpc, "traceparent"),
                                        .cancel = job->cancel};
-  trn_status status = trn_backend_execute(q->session, &request, operation, error);
+  trn_status status = q->is_copy ? ballista__copy(rpc, job, q->session, q->plan, &q->copy, operation, error)
+                                 : trn_backend_execute(q->session, &request, operation, error);
   if (!status) status = trn_operation_result_stream(*operation, &stream, error);
   if (!status) status = ballista__result_create(rpc->service, stream, result, error);
   if (status && *operation) {

@@ -546,15 +546,12 @@ trn_status flight__mount(trn_routes *routes, const flight_options *options, flig
                             .service = service,
                             .message_bytes_max = TRN_FLIGHT_MESSAGE_BYTES_MAX,
                             .authenticates = service->authenticator != NULL};
-  status = trn_routes_add(routes, table, METHOD_COUNT, error);
-  if (status) {
+  if (trn_routes_own(routes, service_destroy, service)) {
     service_destroy(service);
-    return status;
+    return trn__no_memory(error);
   }
   *out = service;
-  /* A failed own leaves routes that point to the service: it lives on, as they do. */
-  status = trn_routes_own(routes, service_destroy, service);
-  return status ? trn__no_memory(error) : TRN_OK;
+  return trn_routes_add(routes, table, METHOD_COUNT, error); /* what fails is the routes' all the same */
 }
 
 trn_status flight__add_provider(flight_service *service, const flight_provider *ops, void *self, trn_error **error) {
