@@ -1,6 +1,6 @@
 """The frontend that speaks Ballista's protocol, in front of the backend of this process: the stock client, 54.x clients as
 recorded, raw requests that no client would make."""
-import json, os, subprocess
+import gzip, json, os, subprocess
 import pytest
 
 grpc = pytest.importorskip("grpc")
@@ -134,12 +134,53 @@ def test_a_result_beyond_what_is_kept_streams(stock):
     assert answer["rows"] == 20 * 60175
 
 
+def written(folder):
+    """What is in the one file of a folder that was written."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._"]
+    assert len(files) == 1, files
+    return files[0].read_bytes()
+
+
 def test_copy_writes_what_it_says(stock, tmp_path):
     """Ballista numbers file formats in its own way: each must be read as what it was."""
-    for name, magic in [("parquet", b"PAR1"), ("csv", b"a,b\n"), ("json", b'{"a":'), ("arrow", b"ARROW1")]:
-        target = tmp_path / f"out.{name}"
+    for name, magic in [("parquet", b"PAR1"), ("csv", b"a,b\n1,x\n"), ("json", b'{"a":1,"b":"x"}')]:
+        target = tmp_path / name
         assert stock.rows(f"COPY (SELECT 1 AS a, 'x' AS b) TO '{target}' STORED AS {name}") == [{"count": 1}]
-        assert target.read_bytes().startswith(magic), name
+        assert written(target).startswith(magic), name
+    with pytest.raises(Failed, match="PARTITIONED BY"):
+        stock.rows(f"COPY (SELECT 1 AS a, 2 AS b) TO '{tmp_path}/parts' STORED AS parquet PARTITIONED BY (b)")
+
+
+def test_copy_takes_the_options_of_its_format(raw, plan_of, tmp_path):
+    """The client's SQL loses them (DataFusion's encoding has no place for them); its DataFrame's writers do not."""
+    csv = field(1, b"\0") + field(2, b";") + field(3, b'"') + varint(5 << 3) + varint(4) + field(12, b"none")
+    plan = plan_of("SELECT 1 AS a, CAST(NULL AS VARCHAR) AS b")
+    copy = lambda format_, options: field(29, field(1, plan) + field(2, f"file://{tmp_path}/{format_}") +
+                                          field(3, varint(8) + varint(format_) + field(2, options)))
+    assert raw.run(logical_plan=copy(1, csv)).to_pylist() == [{"count": 1}]
+    assert written(tmp_path / "1") == b"1;none\n"
+    assert raw.run(logical_plan=copy(2, varint(8) + varint(0))).to_pylist() == [{"count": 1}]
+    assert gzip.decompress(written(tmp_path / "2")) == b'{"a":1}\n'
+    assert "number 9" in failure_of(raw, copy(9, b"")) and "avro" in failure_of(raw, copy(4, b""))
+    assert "only to local absolute paths" in failure_of(raw, copy(1, csv).replace(b"file:///", b"s3://b/x"))
+
+
+def failure_of(raw, plan):
+    *_, last = raw.push(logical_plan=plan)
+    return last.status.failed.error
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number, value):
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def test_many_at_once(stock):
