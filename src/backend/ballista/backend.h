@@ -77,10 +77,12 @@ typedef struct trn_ballista_run {
   int64_t rest_at;
 } trn_ballista_run;
 
-/* Submits `plan` (taken) and waits for the scheduler's answer. Gives `*out`. INVALID_ARGUMENT: the scheduler cannot
- * read it. */
+/* Submits `plan` (taken) and waits for the scheduler's answer. `schema`: of the result, NULL: that of request->plan.
+ * Gives
+ * `*out`. INVALID_ARGUMENT: the scheduler cannot read it. */
 trn_status trn__ballista_run_start(trn_ballista *b, const trn_execute_request *request, trn_session *session,
-                                   trn_slice plan, trn_operation **out, trn_error **error);
+                                   trn_slice plan, const struct ArrowSchema *schema, trn_operation **out,
+                                   trn_error **error);
 trn_ballista_run *trn__ballista_run_ref(trn_ballista_run *run);
 void trn__ballista_run_unref(void *run);
 void trn__ballista_run_cancel(void *run);
@@ -89,12 +91,24 @@ void trn__ballista_run_ended(trn_ballista_run *run, trn_status status);
 /* Ends the query with an error, unless it is over. Takes the error. locks: none */
 void trn__ballista_run_fail(trn_ballista_run *run, trn_status status, trn_error *error);
 
+/* The settings of one job; keys and values are the list's own. */
+typedef struct trn_ballista_settings {
+  trn_kv *items;
+  size_t count, capacity;
+  bool failed;
+} trn_ballista_settings;
+/* The safe ones, those of the configuration, those of the session, the job's name; a later one counts. To be finished also
+ * after a failure. */
+trn_status trn__ballista_settings_collect(const trn_ballista_options *options, trn_session *session, const char *name,
+                                          trn_ballista_settings *out, trn_error **error);
+void trn__ballista_settings_finish(trn_ballista_settings *settings);
+
 /* ---- its output (output.c) ---- */
 extern const trn_stream_ops trn__ballista_stream_ops;
 /* The job is done: fetching begins. locks: none */
 void trn__ballista_output_begin(trn_ballista_run *run);
-/* Something changed: a pull that waits is served when it can be. `may_be_here`: on this thread, if need be. False: it can be
- * served, and there is no memory to do so elsewhere. locks: none */
+/* Something changed: a pull that waits is served when it can be. `may_be_here`: on this thread, if need be. False: it
+ * can be served, and there is no memory to do so elsewhere. locks: none */
 bool trn__ballista_output_wake(trn_ballista_run *run, bool may_be_here);
 void trn__ballista_output_finish(trn_ballista_run *run); /* frees what waits; no other reference is left */
 /* Ends the fetches; their completions come. locks: none */
@@ -110,6 +124,11 @@ trn_status trn__ballista_message_array(trn_ballista_message message, const struc
 /* Rows of an array as a piece of its own. */
 trn_status trn__ballista_rows_piece(const struct ArrowSchema *schema, const struct ArrowArray *rows, trn_ipc_piece *out,
                                     trn_error **error);
+
+/* ---- plans as text (explain.c) ---- */
+/* The rows of an EXPLAIN that was submitted as text; waits for them. Gives `*out` (free). */
+trn_status trn__ballista_explain_schema(struct ArrowSchema *out);
+trn_status trn__ballista_explain_read(trn_operation *operation, char **out, trn_error **error);
 
 /* ---- failures of jobs (failure.c) ---- */
 /* What a job's text says: errors of our functions carry their condition. Returns the status. */

@@ -27,7 +27,8 @@ void trn__ballista_run_unref(void *self) {
   free(run);
 }
 
-static trn_ballista_run *run_create(trn_ballista *b, const trn_execute_request *request, trn_error **error) {
+static trn_ballista_run *run_create(trn_ballista *b, const trn_execute_request *request,
+                                    const struct ArrowSchema *schema, trn_error **error) {
   trn_ballista_run *run = calloc(1, sizeof *run);
   if (!run) {
     trn__no_memory(error);
@@ -40,7 +41,7 @@ static trn_ballista_run *run_create(trn_ballista *b, const trn_execute_request *
   atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
   run->backend = b;
   run->plan = trn_plan_ref(request->plan);
-  trn_status status = trn_plan_schema(request->plan, &run->schema);
+  trn_status status = schema ? trn__schema_copy(schema, &run->schema) : trn_plan_schema(request->plan, &run->schema);
   if (!status) status = trn__ipc_write_schema(&run->schema, &run->schema_ipc);
   if (!status) return run;
   trn_error_set(error, status, NULL, "the result's schema cannot be written as Arrow IPC");
@@ -362,15 +363,8 @@ static const trn_kv safe_settings[] = {
 };
 enum { SAFE_COUNT = sizeof safe_settings / sizeof *safe_settings };
 
-/* The settings of one job: keys and values are the list's own. */
-typedef struct settings {
-  trn_kv *items;
-  size_t count, capacity;
-  bool failed;
-} settings;
-
 static void settings_add(void *user, const char *key, const char *value) {
-  settings *s = user;
+  trn_ballista_settings *s = user;
   for (size_t i = 0; i < SAFE_COUNT; i++)
     if (strcmp(key, safe_settings[i].key) == 0 && s->count >= SAFE_COUNT) return; /* nobody changes them */
   if (!value || (strncmp(key, "ballista.", 9) != 0 && strncmp(key, "datafusion.", 11) != 0)) return;
@@ -388,7 +382,7 @@ static void settings_add(void *user, const char *key, const char *value) {
   s->count++;
 }
 
-static void settings_finish(settings *s) {
+void trn__ballista_settings_finish(trn_ballista_settings *s) {
   for (size_t i = 0; i < s->count; i++) {
     free((char *)s->items[i].key);
     free((char *)s->items[i].value);
@@ -396,10 +390,9 @@ static void settings_finish(settings *s) {
   free(s->items);
 }
 
-/* The safe ones, those of the configuration, those of the session, the job's name; a later one counts. */
-static trn_status settings_collect(const trn_ballista_options *o, trn_session *session, const char *name, settings *out,
-                                   trn_error **error) {
-  *out = (settings){0};
+trn_status trn__ballista_settings_collect(const trn_ballista_options *o, trn_session *session, const char *name,
+                                          trn_ballista_settings *out, trn_error **error) {
+  *out = (trn_ballista_settings){0};
   for (size_t i = 0; i < SAFE_COUNT; i++) settings_add(out, safe_settings[i].key, safe_settings[i].value);
   for (size_t i = 0; i < o->setting_count; i++) settings_add(out, o->settings[i].key, o->settings[i].value);
   trn_status status = trn_session_each(session, settings_add, out);
@@ -410,11 +403,11 @@ static trn_status settings_collect(const trn_ballista_options *o, trn_session *s
 
 static trn_status submit(trn_ballista_run *run, const trn_execute_request *request, trn_session *session,
                          trn_slice plan, trn_error **error) {
-  settings settings;
-  trn_status status = settings_collect(&run->backend->options, session, request->operation_id, &settings, error);
+  trn_ballista_settings settings;
+  trn_status status = trn__ballista_settings_collect(&run->backend->options, session, request->operation_id, &settings, error);
   waiting *w = status ? NULL : waiting_create(run->backend->client);
   if (!w) {
-    settings_finish(&settings);
+    trn__ballista_settings_finish(&settings);
     if (plan.release) plan.release(plan.owner);
     return status ? status : trn__no_memory(error);
   }
@@ -425,13 +418,14 @@ static trn_status submit(trn_ballista_run *run, const trn_execute_request *reque
                               .setting_count = settings.count,
                               .operation_id = request->operation_id};
   status = trn__ballista_execute(run->backend->client, &query, answered, w, error);
-  settings_finish(&settings);
+  trn__ballista_settings_finish(&settings);
   return wait_for(w, status, request->cancel, &run->job_id, error);
 }
 
 trn_status trn__ballista_run_start(trn_ballista *b, const trn_execute_request *request, trn_session *session,
-                                   trn_slice plan, trn_operation **out, trn_error **error) {
-  trn_ballista_run *run = run_create(b, request, error);
+                                   trn_slice plan, const struct ArrowSchema *schema, trn_operation **out,
+                                   trn_error **error) {
+  trn_ballista_run *run = run_create(b, request, schema, error);
   if (!run) {
     if (plan.release) plan.release(plan.owner);
     return TRN_RESOURCE_EXHAUSTED;
