@@ -3,6 +3,7 @@
 mod abi;
 mod aggregates;
 mod as_is;
+pub mod cluster;
 mod codec;
 mod concat;
 mod decode;
@@ -16,6 +17,7 @@ mod functions_table;
 mod functions_window;
 mod fused;
 mod ipc;
+mod library;
 mod lift;
 mod lift_expr;
 mod lift_type;

@@ -1,20 +1,15 @@
 //! Runtime (threads, memory, functions) and session (settings over the shared base).
-use crate::abi::{EngineOptions, FunctionLibrary, Kv};
+use crate::abi::{EngineOptions, Kv};
 use crate::aggregates::LibraryAggregate;
 use crate::error::{Failure, Fallible, STACK_SIZE};
-use crate::features::datafusion::execution::FunctionRegistry;
 use crate::features::datafusion::execution::memory_pool::FairSpillPool;
 use crate::features::datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use crate::features::datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use crate::features::datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
+use crate::features::datafusion::logical_expr::ScalarUDF;
 use crate::features::datafusion::prelude::SessionConfig;
 use crate::features::tokio::runtime::{Builder, Handle, Runtime as Tokio};
-use crate::fold::Fold;
-use crate::functions::LibraryScalar;
-use crate::functions_table::LibraryTable;
-use crate::functions_window::LibraryWindow;
+use crate::library::Functions;
 use crate::operator::LibraryOperator;
-use crate::sort_by::SortBy;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Once, mpsc};
@@ -65,7 +60,7 @@ pub unsafe fn slice<'a, T>(pointer: *const T, count: usize, what: &str) -> Falli
 }
 
 /// The library never prints: panics are caught at the boundary and carry their text there.
-fn silence_panics() {
+pub fn silence_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
 }
@@ -110,44 +105,10 @@ impl Runtime {
             .with_query_planner(Arc::new(crate::sample::Planner))
             .with_physical_optimizer_rules(crate::physical::rules())
             .build();
-        base.register_higher_order_function(Arc::new(HigherOrderUDF::new_from_impl(Fold::new())))?;
-        base.register_higher_order_function(Arc::new(HigherOrderUDF::new_from_impl(SortBy::new())))?;
-
-        let mut scalars = HashMap::new();
-        let mut aggregates = HashMap::new();
-        let mut operators = HashMap::new();
-        for library in unsafe { slice(options.libraries, options.library_count, "libraries") }? {
-            let library = unsafe { library.as_ref() }.ok_or_else(|| Failure::invalid("a function library is NULL"))?;
-            if library.abi != crate::abi::FUNCTION_ABI {
-                return Err(Failure::invalid(format!("a function library has ABI {}", library.abi)));
-            }
-            for function in unsafe { slice(library.scalars, library.scalar_count, "scalar functions") }? {
-                let function = unsafe { LibraryScalar::new(*function) }?;
-                let udf = Arc::new(ScalarUDF::new_from_impl(function));
-                base.register_udf(Arc::clone(&udf))?;
-                scalars.insert(udf.name().to_string(), udf);
-            }
-            for function in unsafe { slice(library.aggregates, library.aggregate_count, "aggregate functions") }? {
-                let function = unsafe { LibraryAggregate::new(*function) }?;
-                base.register_udaf(Arc::new(AggregateUDF::new_from_impl(function.clone())))?;
-                aggregates.insert(function.function_name().to_string(), function);
-            }
-            if library.struct_size < size_of::<FunctionLibrary>() {
-                continue;
-            }
-            for function in unsafe { slice(library.windows, library.window_count, "window functions") }? {
-                let function = unsafe { LibraryWindow::new(*function) }?;
-                base.register_udwf(Arc::new(WindowUDF::new_from_impl(function)))?;
-            }
-            for function in unsafe { slice(library.tables, library.table_count, "table functions") }? {
-                let function = unsafe { LibraryTable::new(*function) }?;
-                base.register_udtf(&function.name.clone(), Arc::new(function));
-            }
-            for operator in unsafe { slice(library.operators, library.operator_count, "operators") }? {
-                let operator = unsafe { LibraryOperator::new(*operator) }?;
-                operators.insert(operator.name.clone(), operator);
-            }
-        }
+        let libraries = unsafe { slice(options.libraries, options.library_count, "libraries") }?;
+        let functions = unsafe { Functions::read(libraries) }?;
+        functions.register(&mut base)?;
+        let Functions { scalars, aggregates, operators, .. } = functions;
         let (control, jobs) = mpsc::channel::<Job>();
         let control_thread = std::thread::Builder::new()
             .name("trn-engine-control".to_string())

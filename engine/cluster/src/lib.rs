@@ -1,0 +1,7 @@
+//! Ballista's scheduler and executor on the published crates, with the functions and codecs that our plans need: what the
+//! mains (main.rs) and the scheduler for C (scheduler/) have in common, and the latter.
+pub mod functions;
+mod scheduler;
+pub mod sessions;
+
+pub use ballista_core::error::{BallistaError, Result};
