@@ -14,7 +14,7 @@ MAY_INCLUDE = {
     "transport/h2": [], "transport/auth": [], "transport/inproc": ["core"], "transport/client": ["core", "transport/inproc"], "frontend/wire": ["core"],
     "frontend/spark": ["core", "frontend/wire", "plan", "arrow", "catalog"],
     "frontend/ballista": ["core", "plan", "arrow", "frontend/flight", "frontend/spark", "frontend/wire"],
-    "frontend/flight": ["core", "arrow", "frontend/wire", "frontend/spark"], "frontend/flightsql": ["core", "plan", "arrow", "frontend/flight", "frontend/spark", "frontend/wire"], "udf": ["core"],
+    "frontend/flight": ["core", "arrow", "frontend/wire", "frontend/spark"], "frontend/flightsql": ["core", "plan", "arrow", "catalog", "frontend/flight", "frontend/spark", "frontend/wire"], "udf": ["core"],
 }
 
 

@@ -19,6 +19,9 @@ trn_status trn__command_write(const trn_command_target *target, trn_operation **
  * the plan's columns are called. */
 trn_status trn__write_plan(trn_plan *plan, const trn_table_info *table, const trn_command *command,
                            const trn_write_target *write, trn_plan **out, trn_error **error);
+/* A plan's rows as a table takes them: its columns in their order, cast to their types, those that `command` does not name null. */
+trn_status trn__rows_plan(trn_plan *plan, const trn_table_info *table, const trn_command *command, trn_plan **out,
+                          trn_error **error);
 /* Runs a write plan; its stream gives one row with the sum of its counts after the commit. Takes `write`, also on failure. */
 trn_status trn__write_operation(trn_session *session, trn_plan *plan, trn_table_write *write, const char *id, trn_cancel *cancel,
                                 trn_operation **out, trn_error **error);

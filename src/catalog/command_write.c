@@ -243,6 +243,35 @@ trn_status trn__write_plan(trn_plan *plan, const trn_table_info *table, const tr
   return status ? trn__no_memory(error) : TRN_OK;
 }
 
+trn_status trn__rows_plan(trn_plan *plan, const trn_table_info *table, const trn_command *command, trn_plan **out,
+                          trn_error **error) {
+  static const trn_write_target nothing = {.struct_size = sizeof nothing};
+  planning p = {.plan = plan, .table = table, .command = command, .write = &nothing, .error = error,
+                .next = plan->next_column, .arena = trn__arena_create(0)};
+  *out = NULL;
+  if (!p.arena) return trn__no_memory(error);
+  trn_status status = TRN_OK;
+  if (!trn__arena_own(p.arena, drop_plan, trn_plan_ref(plan))) {
+    trn_plan_unref(plan);
+    status = trn__no_memory(error);
+  }
+  if (!status) status = columns_of_table(&p);
+  trn_column *columns = status ? NULL : TRN_NEW_N(p.arena, trn_column, p.count);
+  trn_field *fields = columns ? TRN_NEW_N(p.arena, trn_field, p.count) : NULL;
+  for (size_t i = 0; fields && !status && i < p.count; i++) {
+    columns[i] = (trn_column){.id = p.next++, .type = p.exprs[i]->type, .nullable = p.exprs[i]->nullable};
+    status = trn__field_import(p.arena, table->schema->children[i], &fields[i], error);
+  }
+  const trn_rel *root = fields && !status ? trn__rel_project(p.arena, plan->root, p.exprs, columns, p.count) : NULL;
+  if (!status && !root) status = trn__no_memory(error);
+  if (status) {
+    trn__arena_unref(p.arena);
+    return status;
+  }
+  status = trn__plan_create(p.arena, root, fields, p.next, plan->timezone, plan->sql, out);
+  return status ? trn__no_memory(error) : TRN_OK;
+}
+
 /* ---- the operation ---- */
 
 typedef struct writing {

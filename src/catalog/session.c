@@ -134,7 +134,10 @@ static trn_status plan_view(const view_scope *scope, const trn_table_info *info,
   trn_plan *plan = NULL;
   trn_status status = trn_backend_decode(scope->session, &input, &plan, error);
   const trn_scan_view view = {info->catalog, info->database, info->name, false};
-  if (!status) status = trn__plan_through_view(plan, &view, out, error);
+  trn_plan *named = NULL;
+  if (!status) status = trn__plan_rename(plan, info->schema, &named, error);
+  if (!status) status = trn__plan_through_view(named, &view, out, error);
+  trn_plan_unref(named);
   trn_plan_unref(plan);
   return status;
 }

@@ -87,6 +87,7 @@
 #define TRN_FLIGHT_FIRST_POLL_MS 50u             /* a quick query's first poll has all of it */
 #define TRN_FLIGHT_POLL_MS 2000u                 /* a poll waits as long for news */
 #define TRN_FLIGHT_POLLS_MAX 64u                 /* calls that wait for one result */
+#define TRN_FLIGHT_TEMPORARY_PARTS_MAX 1000u     /* statements that added rows to one temporary table */
 #define TRN_FLIGHT_SPOOL_BYTES (32u << 20)       /* of an ingestion in memory; what is more goes to a file */
 #define TRN_IPC_READ_NODES_MAX (1u << 17)        /* fields and buffers in Arrow data from outside */
 #define TRN_POLICY_TEXT_BYTES_MAX (64u << 10) /* of a row filter or mask */

@@ -220,6 +220,36 @@ trn_status trn__plan_through_view(trn_plan *plan, const trn_scan_view *view, trn
   return trn_plan_rewrite(plan, &rewriting, out, error);
 }
 
+static void drop_plan(void *plan) { trn_plan_unref(plan); }
+
+trn_status trn__plan_rename(trn_plan *plan, const struct ArrowSchema *schema, trn_plan **out, trn_error **error) {
+  uint32_t count = plan->field_count;
+  bool differs = false, fits = (uint64_t)schema->n_children == count;
+  for (uint32_t i = 0; i < count && fits; i++) differs |= strcmp(plan->fields[i].name, schema->children[i]->name) != 0;
+  if (!differs) {
+    *out = trn_plan_ref(plan);
+    return TRN_OK;
+  }
+  trn_arena *arena = trn__arena_create(0);
+  trn_field *fields = arena ? TRN_NEW_N(arena, trn_field, count) : NULL;
+  bool ok = fields != NULL;
+  for (uint32_t i = 0; i < count && ok; i++) {
+    fields[i] = plan->fields[i];
+    fields[i].name = trn__arena_strdup(arena, schema->children[i]->name);
+    ok = fields[i].name != NULL;
+  }
+  if (ok && !trn__arena_own(arena, drop_plan, trn_plan_ref(plan))) {
+    trn_plan_unref(plan);
+    ok = false;
+  }
+  if (!ok) {
+    trn__arena_unref(arena);
+    return trn__no_memory(error);
+  }
+  return trn__plan_create(arena, plan->root, fields, plan->next_column, plan->timezone, plan->sql, out) ? trn__no_memory(error)
+                                                                                                        : TRN_OK;
+}
+
 /* ---- columns of sources ---- */
 
 static bool name_is(const char *name, const char *data, size_t size, bool ignore_case) {

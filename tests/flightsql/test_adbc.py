@@ -34,11 +34,12 @@ def test_a_column_list_decides_the_places(run, table):
 
 
 def test_views(run, table):
-    run(f"CREATE VIEW {table}_v AS SELECT 1 AS x UNION ALL SELECT 2")
+    run(f"CREATE VIEW {table}_v AS SELECT 1 AS x UNION ALL SELECT 2", f"CREATE VIEW {table}_n (x, y) AS SELECT 5, 6")
     assert run(f"SELECT sum(x) FROM {table}_v") == [(3,)]
+    assert run(f"SELECT y, x FROM {table}_n") == [(6, 5)]
     with pytest.raises(adm.Error):
         run(f"DROP TABLE {table}_v")
-    run(f"DROP VIEW {table}_v")
+    run(f"DROP VIEW {table}_v", f"DROP VIEW {table}_n")
 
 
 def test_external_tables_and_copy(run, table, tmp_path):
@@ -222,10 +223,68 @@ def test_temporary_tables_are_the_sessions(connect, run, table):
     on(mine, f"DROP TABLE {table}")
     with pytest.raises(adm.Error):
         on(mine, f"SELECT * FROM {table}")
+
+
+def test_temporary_tables_are_written_to(connect, run, table):
+    run(f"CREATE TABLE {table} AS SELECT 100 AS a, 'lasting' AS b")
+    run(f"CREATE TEMPORARY TABLE {table} (a BIGINT, b VARCHAR)")  # hides it
+    with connect().cursor() as other:  # whose session has no such table
+        other.execute(f"SELECT b FROM {table}")
+        assert other.fetchall() == [("lasting",)]
+    run(f"INSERT INTO {table} VALUES (1, 'x'), (2, 'y')")
+    run(f"INSERT INTO {table} (b) SELECT 'z'")
+    run(f"INSERT INTO {table} VALUES (?, ?)", parameters=(4, "w"))
+    assert run(f"SELECT a, b FROM {table} ORDER BY b") == [(4, "w"), (1, "x"), (2, "y"), (None, "z")]
+    run(f"UPDATE {table} SET a = a * 10 WHERE b = 'x'", f"DELETE FROM {table} WHERE a = 2")
+    assert run(f"SELECT a, b FROM {table} ORDER BY b") == [(4, "w"), (10, "x"), (None, "z")]
+    run(f"INSERT INTO {table} SELECT * FROM {table}")
+    assert run(f"SELECT count(*), sum(a) FROM {table}") == [(6, 28)]
+    with pytest.raises(adm.Error, match="got 1 values"):
+        run(f"INSERT INTO {table} VALUES (1)")
+    with pytest.raises(adm.Error, match="temporary"):
+        run(f"ALTER TABLE {table} RENAME TO {table}_2")
+    run(f"TRUNCATE TABLE {table}")
+    assert run(f"SELECT count(*) FROM {table}") == [(0,)]
+    run(f"DROP TABLE {table}")
+    assert run(f"SELECT a, b FROM {table}") == [(100, "lasting")]  # untouched
+
+
+def test_rows_are_ingested_into_temporary_tables(connect, table):
+    with connect().cursor() as cursor:
+        cursor.adbc_ingest(table, pa.table({"a": [1, 2]}), mode="create", temporary=True)
+        cursor.adbc_ingest(table, pa.table({"a": [3]}), mode="append", temporary=True)
+        cursor.execute(f"INSERT INTO {table} SELECT a - a FROM {table}")
+        assert cursor.rowcount == 3
+        cursor.execute(f"SELECT sum(a) FROM {table}")
+        assert cursor.fetchall() == [(6,)]
+        with pytest.raises(adm.Error, match="columns"):
+            cursor.adbc_ingest(table, pa.table({"b": ["x"]}), mode="append", temporary=True)
+        cursor.adbc_ingest(table, pa.table({"b": ["x"]}), mode="replace", temporary=True)
+        cursor.execute(f"SELECT b FROM {table}")
+        assert cursor.fetchall() == [("x",)]
+
+
+def test_temporary_views(connect, run, table):
+    run(f"CREATE TABLE {table} AS SELECT 1 AS a UNION ALL SELECT 2", f"CREATE SCHEMA {table}_s")
+    run(f"CREATE TEMPORARY VIEW {table}_v AS SELECT a, a * 2 AS b FROM {table}")
+    run(f"CREATE TEMP VIEW {table}_w (s) AS SELECT sum(b) FROM {table}_v")
+    assert run(f"SELECT * FROM {table}_v ORDER BY a") == [(1, 2), (2, 4)]
+    run(f"USE {table}_s")  # names in it mean what they meant
+    assert run(f"SELECT s FROM {table}_w") == [(6,)]
+    run("USE default", f"INSERT INTO {table} VALUES (3)")
+    assert run(f"SELECT s FROM {table}_w") == [(12,)]
+    with pytest.raises(adm.Error, match="exists already"):
+        run(f"CREATE TEMPORARY VIEW {table}_v AS SELECT 1 AS x")
+    run(f"CREATE OR REPLACE TEMPORARY VIEW {table}_v AS SELECT 5 AS b", f"CREATE TEMPORARY VIEW IF NOT EXISTS {table}_v AS SELECT 6 AS b")
+    assert run(f"SELECT s FROM {table}_w") == [(5,)]
+    with connect().cursor() as other, pytest.raises(adm.Error):
+        other.execute(f"SELECT * FROM {table}_v")
+    for text in [f"DROP TABLE {table}_v", f"INSERT INTO {table}_v VALUES (1)", f"CREATE VIEW {table}_lasting AS SELECT * FROM {table}_v"]:
+        with pytest.raises(adm.Error):
+            run(text)
+    run(f"DROP VIEW {table}_w", f"DROP VIEW {table}_v", f"DROP SCHEMA {table}_s")
     with pytest.raises(adm.Error):
-        on(mine, f"CREATE TEMPORARY VIEW {table} AS SELECT 1")
-    with pytest.raises(adm.Error):
-        on(mine, f"SELECT * FROM {table}")  # no lasting view was made of it
+        run(f"SELECT * FROM {table}_v")
 
 
 def test_a_large_temporary_table_goes_through_a_file(connect, table):

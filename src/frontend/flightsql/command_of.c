@@ -10,7 +10,8 @@ size_t flightsql__temporary_at(const flightsql_text *text) {
   if (!flightsql__token_is(text, 0, "create")) return 0;
   if (flightsql__token_is(text, 1, "or") && flightsql__token_is(text, 2, "replace")) at = 3;
   bool is_temporary = flightsql__token_is(text, at, "temporary") || flightsql__token_is(text, at, "temp");
-  return is_temporary && flightsql__token_is(text, at + 1, "table") ? at : 0;
+  bool is_known = flightsql__token_is(text, at + 1, "table") || flightsql__token_is(text, at + 1, "view");
+  return is_temporary && is_known ? at : 0;
 }
 
 /* Where the definitions of CREATE TABLE name (..) begin; 0: it has none, or is another statement. */
@@ -56,7 +57,7 @@ static trn_status check_temporary(const flightsql_text *text, trn_error **error)
   size_t at = flightsql__token_is(text, 1, "or") ? 3 : 1;
   bool is_temporary = flightsql__token_is(text, at, "temporary") || flightsql__token_is(text, at, "temp");
   if (!flightsql__token_is(text, 0, "create") || !is_temporary || flightsql__temporary_at(text)) return TRN_OK;
-  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "Of CREATE TEMPORARY, TABLE is supported");
+  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "Of CREATE TEMPORARY, TABLE and VIEW are supported");
 }
 
 /* The statement as the engine's planner takes it. */
@@ -122,7 +123,8 @@ trn_status flightsql__classify(flightsql_session *session, trn_arena *arena, con
   trn_status status = check_temporary(text, error);
   if (status) return status;
   char *sql = engine_text(arena, text, literals);
-  status = sql ? flightsql__decode(session, sql, &decoded, error) : trn__no_memory(error);
+  bool saw_temporary = false;
+  status = sql ? flightsql__decode(session, sql, &decoded, &saw_temporary, error) : trn__no_memory(error);
   if (status) return status;
   *kind = kind_of(&decoded);
   if (*kind == FLIGHTSQL_QUERY) *plan = trn_plan_ref(decoded.plan);
@@ -142,7 +144,8 @@ static trn_status engine_command(flightsql_session *session, trn_arena *arena, c
   trn_status status = check_temporary(text, error);
   if (status) return status;
   char *sql = engine_text(arena, text, literals);
-  status = sql ? flightsql__decode(session, sql, &out->decoded, error) : trn__no_memory(error);
+  bool saw_temporary = false;
+  status = sql ? flightsql__decode(session, sql, &out->decoded, &saw_temporary, error) : trn__no_memory(error);
   if (status) return status;
   if (out->decoded.kind != TRN_STATEMENT_COMMAND && out->decoded.kind != TRN_STATEMENT_QUERY) {
     out->spoken = out->decoded.kind;
@@ -155,8 +158,12 @@ static trn_status engine_command(flightsql_session *session, trn_arena *arena, c
   if (!out->command.table) return TRN_OK;
   out->table = *out->command.table;
   out->command.table = &out->table;
+  bool creates = out->command.kind == TRN_COMMAND_CREATE_TABLE || out->command.kind == TRN_COMMAND_CREATE_VIEW;
+  out->is_temporary = creates && flightsql__temporary_at(text) != 0;
+  if (out->command.kind == TRN_COMMAND_CREATE_VIEW && saw_temporary && !out->is_temporary)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The view %s would outlive the temporary tables or views that it reads",
+                         out->command.name[out->command.name_count - 1]);
   if (out->command.kind != TRN_COMMAND_CREATE_TABLE) return TRN_OK;
-  out->is_temporary = flightsql__temporary_at(text) != 0;
   if (!out->table.format) out->table.format = "parquet";
   trn_constraint *constraints = NULL;
   size_t count = 0;

@@ -5,7 +5,8 @@
  *   command_of.c  what a text is, as trn_command                  parse.c     Spark's statements that are not queries
  *   update.c      what changes things, exactly once
  *   sql_text.c    tokens, placeholders                           parameter.c Arrow parameters as literals, their types
- *   prepared.c    prepared statements                            ingest.c    bulk ingestion, temporary tables
+ *   prepared.c    prepared statements                            ingest.c    bulk ingestion, rows of temporary tables
+ *   temporary.c   tables and views of one session
  *   rows.c        small results made here                        metadata.c keys.c sql_info.c xdbc.c   what tools ask
  *   action.c      transactions, cancel, renew, session options     info.c      endpoints, where they are
  *   result.c      results that wait in parts: polling, several endpoints   transaction.c transactions, savepoints
@@ -80,14 +81,33 @@ trn_status flightsql__session(flightsql_service *service, flight_rpc *rpc, fligh
 flightsql_session *flightsql__session_ref(flightsql_session *session);
 void flightsql__session_unref(flightsql_session *session);
 
-/* A table of one session. */
-typedef struct flightsql_temporary {
-  trn_backend *backend;
+/* ---- temporary.c: tables and views of one session ---- */
+
+typedef struct flightsql_temporary flightsql_temporary;
+void flightsql__temporary_destroy(void *temporary);
+/* What a name of one part means in the session. */
+typedef enum flightsql_temporary_kind { FLIGHTSQL_NO_TEMPORARY = 0, FLIGHTSQL_TEMPORARY_TABLE, FLIGHTSQL_TEMPORARY_VIEW } flightsql_temporary_kind;
+flightsql_temporary_kind flightsql__temporary_kind(flightsql_session *session, const char *name);
+/* As a trn_table_resolver; `depth`: of views. *found false: there is none of that name. */
+trn_status flightsql__temporary_resolve(flightsql_session *session, const char *name, unsigned depth, bool *found,
+                                        trn_resolved_table *out, trn_error **error);
+/* Rows for a table: a source, its schema and the file behind it (or NULL), all three taken in any case. The table is made when
+ * there is none and `creates`; what is there is replaced, gets the rows added when `appends`, or is ALREADY_EXISTS. */
+typedef struct flightsql_temporary_rows {
+  const char *name;
   trn_source *source;
   struct ArrowSchema schema;
-  char *spool; /* a file to be removed, or NULL */
-} flightsql_temporary;
-void flightsql__temporary_destroy(void *temporary);
+  char *spool;
+  bool creates, replaces, appends;
+} flightsql_temporary_rows;
+trn_status flightsql__temporary_put(flightsql_session *session, flightsql_temporary_rows *rows, trn_error **error);
+trn_status flightsql__temporary_view(flightsql_session *session, const trn_command *command, trn_error **error);
+/* False: it was not there. */
+bool flightsql__temporary_remove(flightsql_session *session, const char *name);
+/* A copy of a table's columns. */
+trn_status flightsql__temporary_schema(flightsql_session *session, const char *name, struct ArrowSchema *out, trn_error **error);
+void flightsql__temporary_each(flightsql_session *session,
+                               void (*each)(void *user, const char *name, const struct ArrowSchema *schema), void *user);
 
 /* ---- sql_text.c ---- */
 
@@ -133,11 +153,22 @@ trn_status flightsql__plan_substrait(flightsql_session *session, const void *dat
 flightsql_dialect flightsql__dialect(flightsql_session *session);
 /* Views of Spark's dialect are readable in the session, whose trn_session was just opened. */
 void flightsql__plan_views(flightsql_session *session);
-/* What a text of the engine's dialect means; call its release. What it says of itself was allowed. thread: worker */
-trn_status flightsql__decode(flightsql_session *session, const char *sql, trn_statement *out, trn_error **error);
-/* A plan that reads all columns of a source. Borrows; gives `*out`. */
-trn_status flightsql__plan_scan(flightsql_session *session, trn_source *source, const struct ArrowSchema *schema,
-                                trn_plan **out, trn_error **error);
+/* What a text of the engine's dialect means; call its release. What it says of itself was allowed. *saw_temporary:
+ * it reads what only the session has. thread: worker */
+trn_status flightsql__decode(flightsql_session *session, const char *sql, trn_statement *out, bool *saw_temporary,
+                             trn_error **error);
+/* Where names of a text are looked up: in the session's namespace (`catalog` NULL), or where a temporary view was made. */
+typedef struct flightsql_place {
+  flightsql_session *session;
+  const char *catalog, *database;
+  unsigned depth; /* of temporary views */
+  bool saw_temporary; /* set when a name is one of the session's own */
+} flightsql_place;
+trn_status flightsql__plan_at(flightsql_place *place, const char *sql, trn_plan **out, trn_error **error);
+trn_scan_label *flightsql__own_rows(void);
+/* A plan that reads all columns of sources with the same ones, one after the other. Borrows; gives `*out`. */
+trn_status flightsql__plan_scan(flightsql_session *session, trn_source *const *sources, size_t count,
+                                const struct ArrowSchema *schema, trn_plan **out, trn_error **error);
 /* The schema of a plan as an encapsulated IPC message. */
 trn_status flightsql__plan_schema_ipc(const trn_plan *plan, trn_strbuf *out, trn_error **error);
 trn_status flightsql__schema_ipc(const struct ArrowSchema *schema, trn_strbuf *out, trn_error **error);
@@ -163,14 +194,14 @@ typedef struct flightsql_command {
   trn_database_info database;
   struct ArrowSchema schema;
   trn_plan *plan;
-  bool is_temporary;     /* CREATE TABLE: of the session */
+  bool is_temporary;     /* CREATE TABLE, VIEW: of the session */
   trn_statement_kind spoken; /* BEGIN, COMMIT, ROLLBACK; else TRN_STATEMENT_QUERY, and there is a command */
   trn_statement decoded; /* what the command's parts are borrowed from, when the engine's planner made it */
 } flightsql_command;
 trn_status flightsql__command(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
                               const char *const *literals, flightsql_command *out, trn_error **error);
 void flightsql__command_finish(flightsql_command *command);
-/* Of CREATE [OR REPLACE] TEMPORARY TABLE: where TEMPORARY stands; 0: it is another statement. */
+/* Of CREATE [OR REPLACE] TEMPORARY TABLE or VIEW: where TEMPORARY stands; 0: it is another statement. */
 size_t flightsql__temporary_at(const flightsql_text *text);
 
 /* parse.c: the kind by the first word; a statement of Spark's dialect. */
@@ -410,8 +441,8 @@ trn_status flightsql__ingest_open(flightsql_session *session, flight_rpc *rpc,
 trn_status flightsql__ingest_data(flightsql_ingest *ingest, const flight_data *data, trn_error **error);
 trn_status flightsql__ingest_end(flightsql_ingest *ingest, trn_error **error);
 void flightsql__ingest_drop(flightsql_ingest *ingest);
-/* CREATE TEMPORARY TABLE: opens a spool for its rows, NULL in *out when it is there already and that is right; IPC messages are
- * added (its schema only when it has a query); then the session gets it. */
+/* Rows of a temporary table: opens a spool, NULL in *out when the table is there already and that is right; IPC messages are added
+ * (its schema only when it has a query); then the session gets it. The command makes the table, or writes to it. */
 trn_status flightsql__temporary_open(flightsql_session *session, const trn_command *command, flightsql_ingest **out,
                                      trn_error **error);
 trn_status flightsql__temporary_add(flightsql_ingest *ingest, const void *data, size_t size, trn_error **error);

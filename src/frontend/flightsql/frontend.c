@@ -25,17 +25,6 @@ void flightsql__session_unref(flightsql_session *session) {
   free(session);
 }
 
-void flightsql__temporary_destroy(void *argument) {
-  flightsql_temporary *table = argument;
-  if (!table) return;
-  if (table->source) trn_backend_source_unref(table->backend, table->source);
-  trn__schema_release(&table->schema);
-  trn_backend_unref(table->backend);
-  if (table->spool) unlink(table->spool);
-  free(table->spool);
-  free(table);
-}
-
 static trn_status session_make(void *self, flight_session *from, void **state, trn_error **error) {
   flightsql_service *service = self;
   flightsql_session *session = calloc(1, sizeof *session);

@@ -163,39 +163,20 @@ static trn_status open_rows(flightsql_ingest *ingest, trn_source **source, struc
   return trn_backend_open_source(ingest->session->session, &request, source, schema, error);
 }
 
-/* Puts the rows into the session as a table of its own. */
+/* Puts the rows into the session as a table of its own. Takes the schema. */
 static trn_status keep_temporary(flightsql_ingest *ingest, trn_source *source, struct ArrowSchema *schema,
                                  trn_error **error) {
-  flightsql_session *session = flightsql__owner(ingest->session);
-  flightsql_temporary *table = calloc(1, sizeof *table);
-  if (!table) return trn__no_memory(error);
-  trn_backend *backend = trn_session_backend(session->session);
-  table->backend = trn_backend_ref(backend);
-  table->source = trn_backend_source_ref(backend, source);
-  table->schema = *schema;
+  flightsql_session *session = ingest->session;
+  flightsql_temporary_rows rows = {.name = ingest->parts[ingest->part_count - 1],
+                                   .source = trn_backend_source_ref(trn_session_backend(session->session), source),
+                                   .schema = *schema,
+                                   .spool = ingest->path,
+                                   .creates = ingest->if_not_exists != 2,
+                                   .replaces = ingest->if_exists == 3,
+                                   .appends = ingest->if_exists == 2};
   schema->release = NULL;
-  table->spool = ingest->path;
   ingest->path = NULL;
-  const char *name = ingest->parts[ingest->part_count - 1];
-  void *old = NULL;
-  trn_status status = TRN_OK;
-  pthread_mutex_lock(&session->mutex);
-  bool exists = trn__map_get(session->temporary, name, strlen(name)) != NULL;
-  if (exists && ingest->if_exists != 3)
-    status = ingest->if_exists == 1 ? TRN_ALREADY_EXISTS : TRN_UNIMPLEMENTED;
-  else if (!exists && ingest->if_not_exists == 2)
-    status = TRN_NOT_FOUND;
-  else if (!trn__map_set(session->temporary, name, strlen(name), table, &old))
-    status = TRN_RESOURCE_EXHAUSTED;
-  pthread_mutex_unlock(&session->mutex);
-  if (status)
-    trn_error_set(error, status, NULL,
-                  status == TRN_ALREADY_EXISTS ? "The temporary table %s exists already"
-                  : status == TRN_NOT_FOUND    ? "There is no temporary table %s"
-                                               : "Rows cannot be added to the temporary table %s",
-                  name);
-  flightsql__temporary_destroy(status ? table : old);
-  return status;
+  return flightsql__temporary_put(session, &rows, error);
 }
 
 /* Fills the command: what it is depends on whether the table exists. */
@@ -266,7 +247,7 @@ static trn_status run(flightsql_ingest *ingest, trn_source *source, struct Arrow
   flightsql_command command = {.command = {.struct_size = sizeof(trn_command)},
                                .table = {.struct_size = sizeof(trn_table_info), .row_count = -1, .byte_count = -1}};
   if (!arena) return trn__no_memory(error);
-  trn_status status = flightsql__plan_scan(ingest->session, source, schema, &command.plan, error);
+  trn_status status = flightsql__plan_scan(ingest->session, &source, 1, schema, &command.plan, error);
   command.command.plan = command.plan;
   if (!status && trn_plan_schema(command.plan, &command.schema)) status = trn__no_memory(error);
   if (!status) status = make_command(ingest, arena, &command.schema, &command, error);
@@ -300,16 +281,18 @@ trn_status flightsql__ingest_end(flightsql_ingest *ingest, trn_error **error) {
   return status;
 }
 
-/* ---- CREATE TEMPORARY TABLE: rows of a query are spooled in the same way ---- */
+/* ---- temporary tables: rows of a query are spooled in the same way ---- */
 
 static trn_status temporary_create(flightsql_session *session, const trn_command *command, flightsql_ingest **out,
                                    trn_error **error) {
   flightsql_ingest *ingest = calloc(1, sizeof *ingest);
   if (!ingest) return trn__no_memory(error);
+  bool creates = command->kind == TRN_COMMAND_CREATE_TABLE;
+  bool appends = command->kind == TRN_COMMAND_INSERT && command->mode == TRN_WRITE_APPEND;
   ingest->file = -1;
   ingest->session = flightsql__session_ref(session);
-  ingest->if_not_exists = 1;
-  ingest->if_exists = command->or_replace ? 3 : 1;
+  ingest->if_not_exists = creates ? 1 : 2;
+  ingest->if_exists = appends ? 2 : !creates || command->or_replace ? 3 : 1;
   ingest->is_temporary = true;
   if (keep_part(ingest, command->name[0])) {
     *out = ingest;
@@ -320,24 +303,32 @@ static trn_status temporary_create(flightsql_session *session, const trn_command
   return trn__no_memory(error);
 }
 
-trn_status flightsql__temporary_open(flightsql_session *of, const trn_command *command, flightsql_ingest **out,
-                                     trn_error **error) {
-  flightsql_session *session = flightsql__owner(of);
-  *out = NULL;
+/* What CREATE TEMPORARY TABLE may say. *exists: and it need not. */
+static trn_status check_creation(flightsql_session *session, const trn_command *command, bool *exists, trn_error **error) {
+  *exists = false;
   if (command->name_count != 1)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A temporary table has a name of one part");
-  pthread_mutex_lock(&session->mutex);
-  bool exists = trn__map_get(session->temporary, command->name[0], strlen(command->name[0])) != NULL;
-  pthread_mutex_unlock(&session->mutex);
-  if (exists && command->if_not_exists) return TRN_OK;
-  if (exists && !command->or_replace)
+  bool is_there = flightsql__temporary_kind(session, command->name[0]) != FLIGHTSQL_NO_TEMPORARY;
+  *exists = is_there && command->if_not_exists;
+  if (*exists) return TRN_OK;
+  if (is_there && !command->or_replace)
     return trn_error_set(error, TRN_ALREADY_EXISTS, NULL, "The temporary table %s exists already", command->name[0]);
   if (!command->plan && (!command->table->schema || !command->table->schema->n_children))
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "CREATE TABLE has no columns");
   if (command->table->location)
     return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "A temporary table has no LOCATION");
+  return TRN_OK;
+}
+
+trn_status flightsql__temporary_open(flightsql_session *session, const trn_command *command, flightsql_ingest **out,
+                                     trn_error **error) {
   flightsql_ingest *ingest = NULL;
-  trn_status status = temporary_create(session, command, &ingest, error);
+  bool exists = false;
+  *out = NULL;
+  trn_status status =
+      command->kind == TRN_COMMAND_CREATE_TABLE ? check_creation(session, command, &exists, error) : TRN_OK;
+  if (status || exists) return status;
+  status = temporary_create(session, command, &ingest, error);
   if (!status && !command->plan) {
     trn_strbuf schema = {0};
     status = flightsql__schema_ipc(command->table->schema, &schema, error);

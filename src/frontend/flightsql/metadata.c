@@ -269,19 +269,16 @@ static void each_table(void *user, const trn_table_info *table) {
   put_table(user, table->name, table->kind == TRN_TABLE_VIEW ? "VIEW" : "TABLE", table->schema);
 }
 
+static void put_temporary(void *user, const char *name, const struct ArrowSchema *schema) {
+  put_table(user, name, "LOCAL TEMPORARY", schema);
+}
+
 /* The session's own tables, in the schema where its names are looked up. */
 static trn_status put_temporaries(tables_walk *walk, trn_error **error) {
   char *catalog = NULL, *database = NULL;
-  flightsql_session *session = walk->session;
-  trn_status status = trn_session_namespace(session->session, &catalog, &database, error);
-  if (!status && strcmp(catalog, walk->catalog) == 0 && strcmp(database, walk->database) == 0) {
-    pthread_mutex_lock(&session->mutex);
-    const char *key;
-    void *value;
-    for (size_t i = 0; trn__map_next(flightsql__owner(session)->temporary, &i, &key, &value);)
-      put_table(walk, key, "LOCAL TEMPORARY", &((flightsql_temporary *)value)->schema);
-    pthread_mutex_unlock(&session->mutex);
-  }
+  trn_status status = trn_session_namespace(walk->session->session, &catalog, &database, error);
+  if (!status && strcmp(catalog, walk->catalog) == 0 && strcmp(database, walk->database) == 0)
+    flightsql__temporary_each(walk->session, put_temporary, walk);
   trn_free(catalog);
   trn_free(database);
   return status;

@@ -1,6 +1,7 @@
 /* Statements that change things: run once per row of parameters, one after the other, never on a thread of the network. A
  * command that writes rows is an operation whose stream is read to its end, which is its commit. */
 #include "frontend/flightsql/flightsql.h"
+#include "catalog/command.h"
 #include "plan/plan.h"
 
 typedef struct update {
@@ -20,6 +21,7 @@ typedef struct update {
   trn_operation *operation;
   trn_stream *stream;
   bool is_cancelled;
+  bool counts; /* rows that are added to a temporary table */
   flightsql_ingest *temporary; /* the rows of a temporary table that is made */
   trn_ipc_piece piece;         /* to be added to them */
 } update;
@@ -142,18 +144,17 @@ static void piece_pulled(void *user, trn_status status, const trn_error *error, 
     return;
   }
   u->piece = piece->release ? *piece : (trn_ipc_piece){0};
+  if (u->counts) u->count += u->piece.rows;
   submit(u, spool_piece);
 }
 
-/* A temporary table of the session goes without a command. */
-static bool drop_temporary(update *u, const trn_command *command) {
-  if (command->kind != TRN_COMMAND_DROP_TABLE || command->name_count != 1) return false;
-  flightsql_session *session = flightsql__owner(u->session);
-  pthread_mutex_lock(&session->mutex);
-  void *table = trn__map_remove(session->temporary, command->name[0], strlen(command->name[0]));
-  pthread_mutex_unlock(&session->mutex);
-  flightsql__temporary_destroy(table);
-  return table != NULL;
+/* DROP of a temporary table or view, which goes without a command. */
+static trn_status drop_temporary(update *u, const trn_command *command, flightsql_temporary_kind kind, trn_error **error) {
+  bool is_view = kind == FLIGHTSQL_TEMPORARY_VIEW;
+  if ((command->kind == TRN_COMMAND_DROP_VIEW) != is_view)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s is a %s", command->name[0], is_view ? "view" : "table");
+  flightsql__temporary_remove(u->session, command->name[0]);
+  return TRN_OK;
 }
 
 /* A temporary table of columns, or of a query whose operation is given: its rows are read first. */
@@ -169,6 +170,61 @@ static trn_status begin_temporary(update *u, const flightsql_command *command, t
   flightsql__ingest_drop(u->temporary);
   u->temporary = NULL;
   return status;
+}
+
+/* Writes to a temporary table: rows are added, or all of them are replaced (also by those that DELETE and UPDATE leave). */
+static trn_status write_temporary(update *u, const trn_command *command, trn_operation **operation, trn_error **error) {
+  trn_table_info table = {.struct_size = sizeof table, .name = command->name[0], .row_count = -1, .byte_count = -1};
+  trn_command write = *command;
+  struct ArrowSchema schema = {0};
+  trn_plan *rows = NULL;
+  trn_status status = flightsql__temporary_schema(u->session, command->name[0], &schema, error);
+  table.schema = &schema;
+  write.table = &table;
+  if (!status && command->plan) status = trn__rows_plan(command->plan, &table, command, &rows, error);
+  write.plan = rows;
+  const trn_execute_request request = {.struct_size = sizeof request, .plan = rows, .protocol = "flightsql", .cancel = u->rpc->cancel};
+  if (!status) status = flightsql__temporary_open(u->session, &write, &u->temporary, error);
+  if (!status && rows) status = trn_backend_execute(u->session->session, &request, operation, error);
+  if (!status && !rows) status = flightsql__temporary_keep(u->temporary, error);
+  u->counts = command->kind == TRN_COMMAND_INSERT;
+  if (command->kind == TRN_COMMAND_DELETE || command->kind == TRN_COMMAND_UPDATE) u->count = -1; /* nobody has counted */
+  if (!*operation) {
+    flightsql__ingest_drop(u->temporary);
+    u->temporary = NULL;
+  }
+  trn_plan_unref(rows);
+  trn__schema_release(&schema);
+  return status;
+}
+
+/* A command about what only the session has. *is_its false: it is about something else. */
+static trn_status on_temporary(update *u, const flightsql_command *given, bool *is_its, trn_operation **operation,
+                               trn_error **error) {
+  const trn_command *command = &given->command;
+  *is_its = true;
+  if (given->is_temporary)
+    return command->kind == TRN_COMMAND_CREATE_VIEW ? flightsql__temporary_view(u->session, command, error)
+                                                    : begin_temporary(u, given, operation, error);
+  bool creates = command->kind == TRN_COMMAND_CREATE_TABLE || command->kind == TRN_COMMAND_CREATE_VIEW;
+  bool is_named = command->name_count == 1 && command->kind >= TRN_COMMAND_CREATE_TABLE && !creates &&
+                  command->kind != TRN_COMMAND_COPY && command->kind != TRN_COMMAND_SET;
+  flightsql_temporary_kind kind = is_named ? flightsql__temporary_kind(u->session, command->name[0]) : FLIGHTSQL_NO_TEMPORARY;
+  *is_its = kind != FLIGHTSQL_NO_TEMPORARY;
+  if (!*is_its) return TRN_OK;
+  switch (command->kind) {
+  case TRN_COMMAND_DROP_TABLE:
+  case TRN_COMMAND_DROP_VIEW: return drop_temporary(u, command, kind, error);
+  case TRN_COMMAND_INSERT:
+  case TRN_COMMAND_DELETE:
+  case TRN_COMMAND_UPDATE:
+  case TRN_COMMAND_TRUNCATE_TABLE:
+    if (kind == FLIGHTSQL_TEMPORARY_TABLE) return write_temporary(u, command, operation, error);
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s is a view: nothing can be written to it", command->name[0]);
+  default:
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "%s is temporary: it can be read, written to and dropped",
+                         command->name[0]);
+  }
 }
 
 /* What a transaction sets for its session stays when it ends. */
@@ -189,16 +245,16 @@ static trn_status execute(update *u, flightsql_command *command, bool *is_done, 
   if (u->session->service->read_only)
     return trn_error_set(error, TRN_PERMISSION_DENIED, NULL, "This server is read only");
   if (command->spoken) return flightsql__transaction_spoken(u->session, command->spoken, error);
-  if (drop_temporary(u, &command->command)) return TRN_OK;
   int64_t count = 0;
   trn_status status = set_in_session(u, &command->command, error);
   if (status) return status;
   command->command.cancel = u->rpc->cancel;
   if (u->statement && !flightsql__statement_plan(u->statement, u->rpc->cancel))
     return trn_error_set(error, TRN_CANCELLED, NULL, "The statement was cancelled");
-  status = command->is_temporary
-               ? begin_temporary(u, command, &operation, error)
-               : trn_command_execute(u->session->session, &command->command, &operation, &count, NULL, error);
+  bool is_its = false;
+  status = on_temporary(u, command, &is_its, &operation, error);
+  if (!status && !is_its)
+    status = trn_command_execute(u->session->session, &command->command, &operation, &count, NULL, error);
   if (u->statement && (status || !operation)) flightsql__statement_planned(u->statement, u->rpc->cancel);
   if (status || !operation) {
     u->count += count;
@@ -263,7 +319,7 @@ static trn_status insert_all(update *u, trn_arena *arena, bool *is_done, trn_err
                                       .data = u->parameters->ipc.data,
                                       .data_size = u->parameters->ipc.size};
   if (!status) status = trn_backend_open_source(u->session->session, &request, &source, &schema, error);
-  if (!status) status = flightsql__plan_scan(u->session, source, &schema, &command.plan, error);
+  if (!status) status = flightsql__plan_scan(u->session, &source, 1, &schema, &command.plan, error);
   if (source) trn_backend_source_unref(trn_session_backend(u->session->session), source);
   trn__schema_release(&schema);
   command.command.plan = command.plan;
