@@ -67,7 +67,7 @@ class Client:
     def __init__(self, url, *arguments):
         self.process = subprocess.Popen([CLIENT, "--lines", *arguments, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True)
-        self.count, self.answers, self.lock = 0, {}, threading.Lock()
+        self.count, self.answers, self.lock, self.registered = 0, {}, threading.Lock(), set()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
@@ -97,8 +97,10 @@ class Client:
         return [json.loads(line) for line in self.ask(sql=sql, output="json")["data"].splitlines()]
 
     def tables(self, folder, *names):
-        for name in names or TABLES:
+        """Registers those that it does not have yet."""
+        for name in set(names or TABLES) - self.registered:
             self.ask(table=name, path=f"{folder}/{name}.parquet")
+            self.registered.add(name)
 
     def __enter__(self):
         return self
