@@ -12,6 +12,7 @@
 #ifndef TRUNNION_SCHEDULER_H
 #define TRUNNION_SCHEDULER_H
 #include <trunnion/backend.h>
+#include <trunnion/ballista.h>
 #include <trunnion/registry.h>
 
 #ifdef __cplusplus
@@ -80,6 +81,8 @@ typedef struct trn_job_record {
   const char *metrics; /**< JSON */
   const trn_job_location *locations;
   size_t location_count;
+  const void *schema; /**< of the output, as an encapsulated Arrow IPC message; NULL: not known yet */
+  size_t schema_size;
 } trn_job_record;
 
 /** Zero means "any". The newest come first. */
@@ -107,11 +110,12 @@ typedef struct trn_job_store_ops {
   trn_status (*insert)(void *self, const trn_job_record *record, trn_error **error);
   /** Calls `each` once. NOT_FOUND. `with_query`: also the query's bytes. */
   trn_status (*get)(void *self, const char *id, bool with_query, trn_job_each each, void *user, trn_error **error);
-  /** Writes what changes while a job runs: state, backend_id, times, counts, rows, bytes, error, metrics, locations - if the
+  /** Writes what changes while a job runs: state, backend_id, times, counts, rows, bytes, error, metrics, schema, locations - if the
    *  store's record is active (QUEUED, RUNNING), has the attempt of `record` and its owner. Else ABORTED, nothing changed. */
   trn_status (*update)(void *self, const trn_job_record *record, trn_error **error);
   /** Makes `owner` the owner, with attempt + 1, of an active job that has this attempt and whose owner's lease has run out
-   *  (or that is `owner`'s own), in one step. `is_new_run`: it is QUEUED again and its backend_id gone. Else ABORTED. */
+   *  (or that is `owner`'s own), in one step. `is_new_run`: it is QUEUED again and its backend_id gone. Else ABORTED.
+   *  `owner` NULL: whoever has that attempt gives the job up: it has no owner, and so no living one. */
   trn_status (*take)(void *self, const char *id, uint64_t attempt, const char *owner, bool is_new_run, trn_error **error);
   /** Makes the lease of `owner` run for `lease_ms` from now, by the store's clock; then tells ids of active jobs of this owner
    *  that somebody wants cancelled (`each` sees id and attempt only). */
@@ -164,6 +168,14 @@ typedef struct trn_scheduler_options {
  *  one that renews the lease while jobs are active, workers on demand. Blocks. Since 0.1. */
 TRN_API trn_status trn_scheduler_create(const trn_scheduler_options *options, trn_backend *backend, trn_scheduler **out,
                                         trn_error **error);
+/** Jobs run on a Ballista cluster (ballista.h; of `ballista`, what is said of spooling, falling back and fetching is not
+ *  read); `local` (a reference is taken) keeps sessions and tables, decodes, and encodes for the cluster. The scheduler there
+ *  may be a stock one. A job that was handed over goes on when this process dies; whoever recovers it attaches to it. Its
+ *  output is the cluster's, and lives as long as the cluster keeps it: release it, or read it, in time. One that died between
+ *  handing a job over and recording what the cluster calls it leaves a job there that nobody reads. What the cluster cannot
+ *  run fails with UNIMPLEMENTED. Blocks. Since 0.1. */
+TRN_API trn_status trn_scheduler_create_ballista(const trn_scheduler_options *options, const trn_ballista_options *ballista,
+                                                 trn_backend *local, trn_scheduler **out, trn_error **error);
 TRN_API trn_scheduler *trn_scheduler_ref(trn_scheduler *scheduler);
 /** The last unref of the scheduler stops it: jobs of this process that are still active are given up as by a death, at once
  *  LOST for others; on a cluster they go on. Handles of jobs stay valid: their status, output and subscriptions end with

@@ -53,11 +53,13 @@ static void succeed(backend_run *r) {
   trn_strbuf uri = {0};
   trn_error *error = NULL;
   char *metrics = NULL;
+  trn_slice schema = {0};
   trn_status status = end_file(r, &location, &uri, &error);
   if (status) {
     trn__job_failed(r->job, status, error);
   } else {
     (void)trn_operation_metrics(r->operation, &metrics);
+    (void)trn_stream_schema_ipc(r->stream, &schema, NULL);
     trn_job_record record = {.struct_size = sizeof record,
                              .id = r->attempt.id,
                              .state = TRN_JOB_SUCCEEDED,
@@ -65,7 +67,9 @@ static void succeed(backend_run *r) {
                              .bytes = location.bytes,
                              .metrics = metrics,
                              .locations = &location,
-                             .location_count = 1};
+                             .location_count = 1,
+                             .schema = schema.data,
+                             .schema_size = schema.size};
     trn__job_ended(r->job, &record);
   }
   trn_free(metrics);

@@ -82,6 +82,7 @@ trn_status trn__job_record_copy(trn_arena *arena, const trn_job_record *r, trn_j
   copy.error_condition = copy_text(arena, copy.error_condition, &ok);
   copy.error_message = copy_text(arena, copy.error_message, &ok);
   copy.metrics = copy_text(arena, copy.metrics, &ok);
+  copy.schema = copy_bytes(arena, copy.schema, copy.schema_size, &ok);
   copy.locations = copy_locations(arena, copy.locations, copy.location_count, &ok);
   *out = copy;
   return ok ? TRN_OK : TRN_RESOURCE_EXHAUSTED;

@@ -128,6 +128,7 @@ static trn_job_record end_record(const trn_job *job) {
   r.metrics = end->metrics;
   r.locations = end->locations;
   r.location_count = end->location_count;
+  if (end->schema) r.schema = end->schema, r.schema_size = end->schema_size;
   return r;
 }
 
@@ -139,14 +140,21 @@ void trn__job_write_end(trn_job *job) {
   trn_job_record end = end_record(job);
   bool is_dropped = job->is_abandoned && end.state != TRN_JOB_SUCCEEDED && !job->is_cancelling;
   pthread_mutex_unlock(&job->mu);
-  trn_status status = is_dropped ? TRN_ABORTED : ops->update(self, &end, NULL);
+  bool is_lost = end.state == TRN_JOB_LOST;
+  trn_status status = is_dropped ? TRN_ABORTED
+                      : is_lost  ? ops->take(self, end.id, end.attempt, NULL, false, NULL)
+                                 : ops->update(self, &end, NULL);
+  if (!status && is_lost) {
+    settle(job, NULL);
+    return;
+  }
   if (!status) {
     if (end.state != TRN_JOB_SUCCEEDED) s->runner->remove(s->runner_self, &end, true);
     settle(job, &end);
     return;
   }
-  if (status == TRN_ABORTED) { /* what this attempt made is nobody's */
-    if (!is_dropped) s->runner->remove(s->runner_self, &end, false);
+  if (status == TRN_ABORTED) { /* what this attempt made is nobody's; on a cluster it is whose who attached to it */
+    if (!is_dropped && !s->runner->probe) s->runner->remove(s->runner_self, &end, false);
     settle(job, NULL);
     return;
   }
@@ -217,12 +225,19 @@ void trn__job_write_counts(trn_job *job) {
   if (is_due) (void)write_record(job, NULL); /* an end that comes first makes it void */
 }
 
-trn_status trn__job_known_as(trn_job *job, const char *backend_id, trn_error **error) {
+trn_status trn__job_known_as(trn_job *job, const char *backend_id, trn_slice schema, trn_error **error) {
+  trn_job_record *r = &job->copy.record;
   pthread_mutex_lock(&job->mu);
   char *copy = trn__arena_strdup(job->copy.arena, backend_id);
-  if (copy) job->copy.record.backend_id = copy;
+  void *bytes = copy ? trn__arena_copy(job->copy.arena, schema.data, schema.size) : NULL;
+  if (bytes) r->backend_id = copy, r->schema = bytes, r->schema_size = schema.size;
   pthread_mutex_unlock(&job->mu);
-  return copy ? write_record(job, error) : trn__no_memory(error);
+  return bytes ? write_record(job, error) : trn__no_memory(error);
+}
+
+void trn__job_lost(trn_job *job) {
+  trn_job_record r = {.struct_size = sizeof r, .id = job->id, .state = TRN_JOB_LOST};
+  end_with(job, &r, NULL);
 }
 
 void trn__job_progress(trn_job *job, const trn_job_counts *counts) {

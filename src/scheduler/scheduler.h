@@ -4,7 +4,7 @@
  *   job.c         handles: status, cancel, output  events.c   subscriptions, waiting
  *   run.c         a job from the queue to its end  keeper.c   the lease; other schedulers' jobs
  *   record.c      records: copies, lists as bytes   spool.c    outputs as files
- *   on_backend.c, on_ballista.c                    where jobs run
+ *   on_backend.c, on_ballista.c                   where jobs run; remote_output.c: outputs of clusters
  *   store.c, store_sql.c over store_sqlite.c or store_postgres.c */
 #ifndef TRN_SCHEDULER_SCHEDULER_H
 #define TRN_SCHEDULER_SCHEDULER_H
@@ -75,8 +75,10 @@ typedef struct trn_job_counts {
   int64_t rows, bytes;
 } trn_job_counts;
 void trn__job_progress(trn_job *job, const trn_job_counts *counts); /* does not block */
-/* Records what the cluster calls it, before anything is built on it. ABORTED: the job is not ours any more. Blocks. */
-trn_status trn__job_known_as(trn_job *job, const char *backend_id, trn_error **error);
+/* Records what the cluster calls it, and its output's schema (an IPC message), before anything is built on it. ABORTED: the
+ * job is not ours any more. Blocks. */
+trn_status trn__job_known_as(trn_job *job, const char *backend_id, trn_slice schema, trn_error **error);
+void trn__job_lost(trn_job *job); /* instead of ended: its work is gone; nobody owns it any more */
 
 /* What runners read; constant while an attempt runs. */
 typedef struct trn_job_attempt {

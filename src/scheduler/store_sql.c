@@ -16,8 +16,8 @@ typedef struct sql_store {
 static const char columns[] =
     "id, name, user_name, session_id, state, attempt, owner, is_cancelled, is_released, backend_id, submitted_ms,"
     " started_ms, ended_ms, stages, stages_done, tasks, tasks_done, row_count, byte_count, is_authenticated, format,"
-    " error_status, error_condition, error_message, metrics, details, locations";
-static const char column_kinds[] = "tttt" "ii" "t" "ii" "t" "iiiiiiiii" "i" "t" "i" "ttt" "bb";
+    " error_status, error_condition, error_message, metrics, details, locations, result_schema";
+static const char column_kinds[] = "tttt" "ii" "t" "ii" "t" "iiiiiiiii" "i" "t" "i" "ttt" "bbb";
 enum { COLUMN_ALIVE = sizeof column_kinds - 1 }; /* then: whether the owner lives; the query */
 
 /* ---- values ---- */
@@ -90,6 +90,11 @@ static trn_status read_record(trn_arena *arena, const trn_sql_value *v, size_t c
   r->error_message = text_at(arena, &v[23], &status);
   r->metrics = text_at(arena, &v[24], &status);
   if (!status) status = read_lists(arena, &v[25], &v[26], r);
+  if (!status && v[27].kind != TRN_SQL_NULL) {
+    r->schema_size = v[27].size;
+    r->schema = trn__arena_copy(arena, v[27].data, r->schema_size);
+    if (!r->schema) status = TRN_RESOURCE_EXHAUSTED;
+  }
   r->is_owner_alive = v[COLUMN_ALIVE].number != 0;
   if (!status && count > COLUMN_ALIVE + 1 && v[COLUMN_ALIVE + 1].kind != TRN_SQL_NULL) {
     r->query_size = v[COLUMN_ALIVE + 1].size;
@@ -315,13 +320,15 @@ static trn_status store_update(void *self, const trn_job_record *r, trn_error **
                             text(r->error_message),
                             text(r->metrics),
                             bytes_of(&locations),
+                            bytes(r->schema, r->schema_size),
                             text(r->id),
                             number((int64_t)r->attempt),
                             text(r->owner)};
   trn__strbuf_puts(&sql, "UPDATE trunnion_jobs SET state = $1, backend_id = $2, started_ms = $3, ended_ms = $4,"
                          " stages = $5, stages_done = $6, tasks = $7, tasks_done = $8, row_count = $9, byte_count = $10,"
                          " error_status = $11, error_condition = $12, error_message = $13, metrics = $14,"
-                         " locations = $15 WHERE id = $16 AND attempt = $17 AND owner = $18 AND state < 2");
+                         " locations = $15, result_schema = $16 WHERE id = $17 AND attempt = $18 AND owner = $19 AND"
+                         " state < 2");
   trn_status status = locations.failed
                           ? trn__no_memory(error)
                           : change(s, error, &sql, values, sizeof values / sizeof *values, &changed);
@@ -332,11 +339,22 @@ static trn_status store_update(void *self, const trn_job_record *r, trn_error **
   return status;
 }
 
+static trn_status give_up(sql_store *s, const char *id, uint64_t attempt, trn_error **error) {
+  trn_strbuf sql = {0};
+  int64_t changed = 0;
+  trn_sql_value values[] = {text(id), number((int64_t)attempt)};
+  trn__strbuf_puts(&sql, "UPDATE trunnion_jobs SET owner = '' WHERE id = $1 AND attempt = $2 AND state < 2");
+  trn_status status = change(s, error, &sql, values, 2, &changed);
+  trn__strbuf_finish(&sql);
+  return status || changed ? status : trn_error_set(error, TRN_ABORTED, NULL, "Job %s is somebody else's", id);
+}
+
 static trn_status store_take(void *self, const char *id, uint64_t attempt, const char *owner, bool is_new_run,
                              trn_error **error) {
   sql_store *s = self;
   trn_strbuf sql = {0};
   int64_t changed = 0;
+  if (!owner) return give_up(s, id, attempt, error);
   trn_sql_value values[] = {text(owner), text(id), number((int64_t)attempt)};
   trn__strbuf_printf(&sql,
                      "UPDATE trunnion_jobs SET owner = $1, attempt = attempt + 1%s WHERE id = $2 AND attempt = $3 AND"
@@ -497,8 +515,8 @@ static void jobs_table(const trn_sql_driver *d, trn_strbuf *sql) {
       " stages BIGINT NOT NULL DEFAULT 0, stages_done BIGINT NOT NULL DEFAULT 0, tasks BIGINT NOT NULL DEFAULT 0,"
       " tasks_done BIGINT NOT NULL DEFAULT 0, row_count BIGINT NOT NULL DEFAULT 0, byte_count BIGINT NOT NULL DEFAULT 0,"
       " is_authenticated BIGINT NOT NULL, format TEXT, error_status BIGINT NOT NULL DEFAULT 0, error_condition TEXT,"
-      " error_message TEXT, metrics TEXT, details %s NOT NULL, locations %s, query %s)",
-      d->binary, d->bytes_type, d->bytes_type, d->bytes_type);
+      " error_message TEXT, metrics TEXT, details %s NOT NULL, locations %s, result_schema %s, query %s)",
+      d->binary, d->bytes_type, d->bytes_type, d->bytes_type, d->bytes_type);
 }
 
 static trn_status make_tables(sql_store *s, trn_error **error) {
