@@ -53,7 +53,9 @@ def main():
             ratio = math.exp(sum(math.log(v / f) for v, f in zip(values, first)) / len(values))
             size = os.path.getsize(builds[name]) / 2**20
             print(f"{name}: {sum(values):.2f} s {what} for {len(values)} queries, geometric mean {ratio:.3f} of the first, {size:.0f} MiB", flush=True)
-    for process in servers.values():
+    for name, process in servers.items():
+        memory = dict(re.findall(r"(VmHWM|VmRSS):\s+(\d+)", pathlib.Path(f"/proc/{process.pid}/status").read_text()))
+        print(f"{name}: {int(memory['VmHWM']) // 1024} MiB resident at most, {int(memory['VmRSS']) // 1024} MiB at the end")
         process.terminate()
     os._exit(0)  # pyspark-client may not end by itself
 
