@@ -405,6 +405,10 @@ static trn_status start(spark_execution *execution, trn_error **error) {
     trn_operation_cancel(operation);
     status = TRN_CANCELLED;
   }
+  if (status == TRN_CANCELLED && cancelled && error) {
+    trn_error_unref(*error); /* whatever the backend said of it */
+    *error = NULL;
+  }
   if (status == TRN_CANCELLED && cancelled)
     return spark__raise(error, TRN_CANCELLED, "OPERATION_CANCELED", NULL, NULL, NULL, NULL, NULL, NULL);
   if (!status) spark__execution_resume(execution);
