@@ -135,8 +135,15 @@ def interop(name):
                           env=dict(os.environ, PYTHONPATH=str(ROOT / "tests/support"))).returncode == 0
 
 
+def producers():
+    """Plans that other projects make, through the Ballista frontend."""
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "leave_at_once",
+                           str(ROOT / "tests/cluster/test_producers.py")], cwd=ROOT,
+                          env=dict(os.environ, PYTHONPATH=str(ROOT / "tests/support"), TRUNNION_MAKE_PRODUCERS="1")).returncode == 0
+
+
 # What runs under the thread sanitizer: 16 threads of everything over inproc and the scripted backend, and what has threads of its own.
-THREADED = ["test_api_storm", "test_spark_storm", "test_cancel", "test_inproc", "test_query_api", "test_scripted_backend", "test_flight",
+THREADED = ["test_api_storm", "test_spark_storm", "test_cancel", "test_inproc", "test_query_api", "test_scripted_backend", "test_flight", "test_ballista",
             "test_spark_service", "test_layer_cache", "test_layer_limit", "test_layer_trace", "test_client_storm", "test_h2_server"]
 
 
@@ -150,9 +157,23 @@ def threads():
                           cwd=ROOT, env=dict(os.environ, TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1")).returncode == 0
 
 
+def leftovers():
+    """SIGTERM under load, under the address sanitizer."""
+    build = ROOT / "build/asan"
+    if not (build / "build.ninja").exists():
+        subprocess.run(["cmake", "--preset", "asan", f"-DTRUNNION_PYTHON={sys.executable}"], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    subprocess.run(["ninja", "-C", str(build), "-j", str(os.cpu_count()), "--quiet", "trunnion_program", "trunnion_functions"], check=True)
+    return subprocess.run([sys.executable, str(ROOT / "tests/leaks.py"), str(build), "--engine", str(ROOT / "build/release/libtrunnion_engine.so")],
+                          env=os.environ).returncode == 0
+
+
 def run(name, url):
     if name == "tsan":
         return threads()
+    if name == "leaks":
+        return leftovers()
+    if name == "producers":
+        return producers()
     if name.startswith("interop-"):
         return interop(name.removeprefix("interop-"))
     if name.startswith("host-"):
@@ -171,7 +192,7 @@ def main():
     parser.add_argument("--only", default="", help="these parts, with commas between")
     parser.add_argument("--record-golden", action="store_true", help="write the lists of golden queries that fail")
     options = parser.parse_args()
-    names = sorted([*FLOORS, "golden", "soak", "tsan", *(f"generation-{name}" for name in GENERATIONS),
+    names = sorted([*FLOORS, "golden", "soak", "tsan", "producers", *(f"generation-{name}" for name in GENERATIONS),
                     *(f"host-{name}" for name in HOSTS),
                     *(f"interop-{name}" for name in INTEROP)])
     chosen = names if options.all else [random.Random(options.seed).choice(names)]
