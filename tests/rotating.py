@@ -192,7 +192,7 @@ def main():
     parser.add_argument("--only", default="", help="these parts, with commas between")
     parser.add_argument("--record-golden", action="store_true", help="write the lists of golden queries that fail")
     options = parser.parse_args()
-    names = sorted([*FLOORS, "golden", "soak", "tsan", "producers", *(f"generation-{name}" for name in GENERATIONS),
+    names = sorted([*FLOORS, "golden", "leaks", "soak", "tsan", "producers", *(f"generation-{name}" for name in GENERATIONS),
                     *(f"host-{name}" for name in HOSTS),
                     *(f"interop-{name}" for name in INTEROP)])
     chosen = names if options.all else [random.Random(options.seed).choice(names)]

@@ -131,15 +131,15 @@ def test_disk_full_while_spilling(tmp_path):
 
 # ---- cancels and vanishing clients ----
 
-SLOW = "select count(*) from range(3000000) a join range(3000) b on a.id % 1000 = b.id % 999 and a.id > b.id"
+SLOW = "select count(*) from range(1000000) a join range(2000) b on a.id % 1000 = b.id % 999 and a.id > b.id"
 QUERIES = {
-    "scan": "select * from range(3000000)",
-    "sort": SORT.format(rows=600000),
-    "aggregate": "select id % 100000 as k, count(*), collect_list(id) from range(600000) group by k",
+    "scan": "select * from range(2000000)",
+    "sort": SORT.format(rows=300000),
+    "aggregate": "select id % 100000 as k, count(*), collect_list(id) from range(300000) group by k",
     "join": SLOW,
-    "window": "select sum(id) over (partition by id % 10 order by id) from range(300000)",
-    "pivot": "select * from (select id % 3 as k, id % 5 as p from range(300000)) pivot (count(*) for p in (0, 1, 2))",
-    "fold": "select aggregate(sequence(1, 300000 + cast(id as int)), 0L, (a, x) -> a + x) from range(1)",
+    "window": "select sum(id) over (partition by id % 10 order by id) from range(200000)",
+    "pivot": "select * from (select id % 3 as k, id % 5 as p from range(200000)) pivot (count(*) for p in (0, 1, 2))",
+    "fold": "select aggregate(sequence(1, 100000 + cast(id as int)), 0L, (a, x) -> a + x) from range(1)",
 }
 
 
@@ -147,14 +147,14 @@ def kinds(tmp_path):
     """Each: a function of a client that begins a call."""
     out = {name: lambda c, sql=sql: c.execute(c.plan(sql)) for name, sql in QUERIES.items()}
     out |= {name + ", reattachable": lambda c, sql=QUERIES[name]: c.execute(c.plan(sql), True) for name in ("scan", "join")}
-    out["schema"] = lambda c: c.schema("select * from (select id % 5 as p from range(3000000)) pivot (count(*) for p in (0, 1))")
-    out["insert"] = lambda c: c.execute(c.command("insert into target select id from range(3000000)"))
-    out["create table"] = lambda c: c.execute(c.command(f"create table t{uuid.uuid4().hex} using parquet as select * from range(2000000)"))
-    out["write"] = lambda c: c.execute(c.command(f"insert overwrite directory '{tmp_path}/{uuid.uuid4().hex}' using parquet select * from range(2000000)"))
+    out["schema"] = lambda c: c.schema("select * from (select id % 5 as p from range(500000)) pivot (count(*) for p in (0, 1))")
+    out["insert"] = lambda c: c.execute(c.command("insert into target select id from range(500000)"))
+    out["create table"] = lambda c: c.execute(c.command(f"create table t{uuid.uuid4().hex} using parquet as select * from range(500000)"))
+    out["write"] = lambda c: c.execute(c.command(f"insert overwrite directory '{tmp_path}/{uuid.uuid4().hex}' using parquet select * from range(500000)"))
     return out
 
 
-STAGES = ["at once", 0.0005, 0.002, 0.008, 0.03, 0.1, "first message"]
+STAGES = ["at once", 0.001, 0.01, 0.05, "first message"]
 
 
 def wait_until_idle(server, client):
