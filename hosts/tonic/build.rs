@@ -6,4 +6,7 @@ fn main() {
         println!("cargo::rustc-link-arg-examples=-Wl,-rpath,{dir}");
     }
     println!("cargo::rustc-link-lib=dylib=trunnion");
+    if std::env::var_os("CARGO_FEATURE_CLUSTER").is_some() {
+        println!("cargo::rustc-link-lib=dylib=trunnion_server");
+    }
 }

@@ -7,6 +7,8 @@
 //! [`GrpcQueryFrontend::register`], which mounts a protocol on any of them. Queries that outlive their call are jobs:
 //! [`SchedulerHandle`], [`JobHandle`], and [`Scheduler`], which is the bundled one.
 mod adapt;
+#[cfg(feature = "cluster")]
+mod cluster;
 pub mod ffi;
 mod ffi_query;
 mod ffi_scheduler;
@@ -18,6 +20,8 @@ mod query;
 mod scheduler;
 
 pub use async_trait::async_trait;
+#[cfg(feature = "cluster")]
+pub use cluster::BallistaOptions;
 pub use frontend::{FlightSql, GrpcQueryFrontend, Registry, SparkConnect};
 pub use mount::Mount;
 pub use native::Backend;
