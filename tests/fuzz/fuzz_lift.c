@@ -4,6 +4,7 @@
  * lifted again. */
 #include <stdlib.h>
 
+#include "big_stack.h"
 #include "engine/lift.h"
 #include "optimize/optimize.h"
 
@@ -124,6 +125,6 @@ static void run(void *argument) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   job j = {data, size};
-  if (size) trn__run_on_big_stack(run, &j); /* as backends do */
+  if (size) run_deep(run, &j); /* as backends do */
   return 0;
 }

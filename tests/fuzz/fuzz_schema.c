@@ -2,6 +2,7 @@
  * hold: an answer or an error; and what is accepted can be exported and read again. */
 #include <stdlib.h>
 
+#include "big_stack.h"
 #include "frontend/spark/translate/translate.h"
 #include "plan/plan.h"
 
@@ -42,6 +43,6 @@ static void run(void *argument) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   job j = {data, size};
-  trn__run_on_big_stack(run, &j);
+  run_deep(run, &j);
   return 0;
 }

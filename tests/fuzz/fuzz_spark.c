@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "big_stack.h"
 #include "engine/lift.h"
 #include "frontend/wire/wire.h"
 #include "optimize/optimize.h"
@@ -162,7 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   case 'a':
     if (!memmem(j.data, j.size, "/", 1)) call("AnalyzePlan", 0, j.data, j.size);
     break;
-  default: trn__run_on_big_stack(translate, &j);
+  default: run_deep(translate, &j);
   }
   return 0;
 }

@@ -2,6 +2,7 @@
  * name. What must hold: an answer or an error, and positions of errors inside the text. */
 #include <stdlib.h>
 
+#include "big_stack.h"
 #include "frontend/spark/sql/sql.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -50,6 +51,6 @@ static void parse(void *argument) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   job j = {data, size};
-  if (size) trn__run_on_big_stack(parse, &j); /* as the frontend does */
+  if (size) run_deep(parse, &j); /* as the frontend does */
   return 0;
 }
