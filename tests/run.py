@@ -57,6 +57,7 @@ def clients():
     pytest("tests/clients", "--ignore", "tests/clients/test_hosts.py")
     pytest("tests/flightsql")
     pytest("tests/program")
+    pytest("tests/interop/test_grpcio.py")
     script = ROOT / "tests/interop/interop.sh"
     if not shutil.which("go"):
         print("SKIPPED: the Go interop client (no go on this machine)", flush=True)

@@ -1,6 +1,7 @@
 """grpcio against grpc_interop_server. TRUNNION_BUILD names the folder that holds it."""
 
 import os
+import pathlib
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
@@ -33,7 +34,7 @@ def same(data):
 
 @pytest.fixture(scope="module")
 def port():
-    program = os.path.join(os.environ.get("TRUNNION_BUILD", "build"), "grpc_interop_server")
+    program = os.path.join(os.environ.get("TRUNNION_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build/release"), "grpc_interop_server")
     if not os.path.exists(program):
         pytest.skip(f"{program} is absent")
     server = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
