@@ -55,13 +55,6 @@ fn embedded(options: &Options) -> Result<Backend> {
 /// The other backend: a cluster when there is one, else a second engine. Its jobs are remembered in a file.
 fn scheduler(options: &Options) -> Result<Scheduler> {
     let second = embedded(options)?;
-    let other = match &options.cluster {
-        Some(address) => {
-            let cluster = BallistaOptions { scheduler: address.clone(), ..Default::default() };
-            Backend::ballista(&cluster, &second)?
-        }
-        None => second,
-    };
     let store = JobStore::sqlite(Some(options.store.as_deref().unwrap_or("jobs.sqlite").as_ref()))?;
     let outputs = options.outputs.as_deref().unwrap_or("outputs");
     let more = SchedulerOptions {
@@ -69,7 +62,13 @@ fn scheduler(options: &Options) -> Result<Scheduler> {
         lease: Some(Duration::from_secs(2)),
         ..SchedulerOptions::at(outputs)
     };
-    Scheduler::on_backend(&other, &store, more)
+    match &options.cluster {
+        Some(address) => {
+            let cluster = BallistaOptions { scheduler: address.clone(), ..Default::default() };
+            Scheduler::on_ballista(&cluster, &second, &store, more)
+        }
+        None => Scheduler::on_backend(&second, &store, more),
+    }
 }
 
 async fn serve(options: &Options) -> std::result::Result<(), Failure> {
@@ -121,8 +120,12 @@ async fn main() -> std::result::Result<(), Failure> {
         ["fetch", id] => fetch(&*scheduler(&options)?.job(id).await?).await?,
         ["recover", id] => {
             let scheduler = scheduler(&options)?;
-            let job = scheduler.recover(id, true).await?;
-            fetch(&*job).await?
+            loop {
+                let job = scheduler.recover(id, true).await?; // leaves it alone as long as its process may live
+                if job.completion().await?.state != JobState::Lost {
+                    break fetch(&*job).await?;
+                }
+            }
         }
         _ => return Err("usage: embed-rust serve | jobs | fetch ID | recover ID, and options".into()),
     }

@@ -307,6 +307,16 @@ fn milliseconds(duration: Option<Duration>) -> u64 {
 impl Scheduler {
     /// Runs jobs on a backend of this process; outputs are files. Blocks.
     pub fn on_backend(backend: &Backend, store: &JobStore, options: SchedulerOptions) -> Result<Scheduler> {
+        let make = |made, out, error| unsafe { s::trn_scheduler_create(made, backend.0, out, error) };
+        Scheduler::create(store, options, make)
+    }
+
+    /// `make` is the function of C that makes it.
+    pub(crate) fn create(
+        store: &JobStore,
+        options: SchedulerOptions,
+        make: impl FnOnce(*const s::trn_scheduler_options, *mut *mut s::trn_scheduler, c::Errors) -> c_int,
+    ) -> Result<Scheduler> {
         let directory = cstring(&options.output_directory.to_string_lossy());
         let name = options.name.as_deref().map(cstring);
         let made = s::trn_scheduler_options {
@@ -322,7 +332,7 @@ impl Scheduler {
             workers: options.workers,
         };
         let (mut out, mut error) = (null_mut(), null_mut());
-        match unsafe { s::trn_scheduler_create(&made, backend.0, &mut out, &mut error) } {
+        match make(&made, &mut out, &mut error) {
             0 => Ok(Scheduler(Arc::new(SchedulerInner { scheduler: out, registry: options.registry }))),
             status => Err(unsafe { Error::take(status, error) }),
         }
