@@ -10,7 +10,7 @@ failures = []
 MAY_INCLUDE = {
     "core": ["arrow"], "arrow": ["core", "plan"], "plan": ["core", "arrow"], "optimize": ["core", "plan"], "catalog": ["core", "plan", "arrow"],
     "engine": ["core", "plan", "arrow"], "backend": ["core", "plan", "arrow", "engine", "optimize"],
-    "layer": ["core", "plan", "arrow"], "scheduler": ["core", "plan"], "functions": [],
+    "layer": ["core", "plan", "arrow"], "scheduler": ["core", "plan", "arrow", "backend", "engine"], "functions": [],
     "transport/h2": [], "transport/auth": [], "transport/inproc": ["core"], "transport/client": ["core", "transport/inproc"], "frontend/wire": ["core"],
     "frontend/spark": ["core", "frontend/wire", "plan", "arrow", "catalog"],
     "frontend/ballista": ["core", "plan", "arrow", "frontend/flight", "frontend/spark", "frontend/wire"],
