@@ -1,3 +1,4 @@
+#include "engine/ballista_abi.h"
 #include "engine/engine.h"
 #include <dlfcn.h>
 #include <limits.h>
@@ -48,6 +49,21 @@ trn_status trn__function_library_load(const char *path, const trn_function_libra
     return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "%s is no function library of version %d", name,
                          TRN_FUNCTION_ABI);
   *out = library;
+  return TRN_OK;
+}
+
+trn_status trn__bsched_load(const char *path, const trn_bsched **out, trn_error **error) {
+  const char *name = path ? path : TRN_BSCHED_LIBRARY;
+  void *handle = open_library(path, TRN_BSCHED_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!handle)
+    return trn_error_set(error, TRN_NOT_FOUND, NULL, "cannot load Ballista's scheduler %s: %s", name, dlerror());
+  trn_bsched_get_fn get;
+  *(void **)&get = dlsym(handle, "trn_ballista_get");
+  const trn_bsched *table = get ? get(TRN_BSCHED_ABI) : NULL;
+  if (!table || table->struct_size < sizeof *table)
+    return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "%s does not speak version %d of the boundary", name,
+                         TRN_BSCHED_ABI);
+  *out = table;
   return TRN_OK;
 }
 
