@@ -548,6 +548,7 @@ static trn_status mark_join(dec *d, const trn_rel **cur, const trn_rel *right, c
                             const trn_expr **mark) {
   if (!condition && !(condition = trn__expr_bool(d->arena, true))) return no_memory(d);
   trn_column column = trn__dec_column(d, trn__type(TRN_TYPE_BOOL), false);
+  if (!(*cur = trn__dec_some_column(d, *cur)) || !(right = trn__dec_some_column(d, right))) return no_memory(d);
   *cur = trn__rel_mark_join(d->arena, *cur, right, condition, column.id);
   *mark = trn__expr_column(d->arena, &column);
   return *cur && *mark ? TRN_OK : no_memory(d);

@@ -52,4 +52,7 @@ trn_status trn__fix_filter(dec *d, const trn_rel *rel, const trn_rel *input, con
 /* outer_join.c: the join `rel` of the inputs, with subqueries in its condition. */
 trn_status trn__fix_outer_join(dec *d, const trn_rel *rel, const trn_rel *const *inputs, const trn_rel **out);
 
+/* The engine's mark joins need a column on each side: SELECT EXISTS (SELECT 1) has none. NULL: no memory. */
+const trn_rel *trn__dec_some_column(dec *d, const trn_rel *rel);
+
 #endif

@@ -74,3 +74,10 @@ trn_status trn__fix_outer_join(dec *d, const trn_rel *rel, const trn_rel *const 
   *out = trn__dec_project(d, join, rel->columns, rel->column_count);
   return *out ? TRN_OK : trn__no_memory(d->error);
 }
+
+const trn_rel *trn__dec_some_column(dec *d, const trn_rel *rel) {
+  if (rel->column_count > 0) return rel;
+  const trn_expr *any = trn__expr_bool(d->arena, true);
+  const trn_column column = trn__dec_column(d, trn__type(TRN_TYPE_BOOL), false);
+  return any ? trn__rel_project(d->arena, rel, &any, &column, 1) : NULL;
+}

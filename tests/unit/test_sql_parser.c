@@ -549,6 +549,11 @@ static void errors_name_the_token_that_spark_names(void **state) {
       {"select * from t order by", "PARSE_SYNTAX_ERROR", "'by'", ": extra input 'by'", 22, 23},
       {"select 1 /* x", "UNCLOSED_BRACKETED_COMMENT", "", "", 9, 12},
       {"select interval 1 year 2 days", "_LEGACY_ERROR_TEMP_0029", "", "", 7, 28},
+      {"BEGIN ; END", "PARSE_SYNTAX_ERROR", "';'", "", 6, 6},
+      {"BEGIN SELECT 1 END", "PARSE_SYNTAX_ERROR", "end of input", "", 18, 18},
+      {"BEGIN SELECT 1; END lbl", "PARSE_SYNTAX_ERROR", "'lbl'", ": extra input 'lbl'", 20, 22},
+      {"WHILE 1 < 2 DO SELECT 1; END WHILE", "PARSE_SYNTAX_ERROR", "'WHILE'", "", 0, 4},
+      {"BEGIN DECLARE EXIT HANDLER FOR SQLSTATE '1' BEGIN END; END", "INVALID_SQLSTATE", "", "", 40, 42},
       {"select 1 order by a sort by b", "UNSUPPORTED_FEATURE.COMBINATION_QUERY_RESULT_CLAUSES", "", "", 0, 28},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -571,6 +576,39 @@ static void errors_name_the_token_that_spark_names(void **state) {
     trn_error_unref(error);
     trn__arena_unref(arena);
   }
+}
+
+static void scripts_are_trees_of_statements(void **state) {
+  (void)state;
+  static const char text[] =
+      "BEGIN DECLARE x INT = 1; DECLARE c CONDITION; DECLARE EXIT HANDLER FOR c, A.B, SQLSTATE VALUE '22012' SELECT 1;"
+      " l: WHILE x < 3 DO SET x = x + 1; IF x = 2 THEN ITERATE l; ELSEIF x = 3 THEN LEAVE l; ELSE SELECT x; END IF;"
+      " END WHILE l; FOR r AS SELECT id FROM range(2) DO CASE r.id WHEN 1 THEN SELECT 1; END CASE; END FOR; END;";
+  trn_arena *arena = trn__arena_create(0);
+  spark_sql_statement out;
+  assert_int_equal(spark__sql_parse_statement(arena, text, strlen(text), NULL, &out, NULL), TRN_OK);
+  assert_int_equal(out.kind, SPARK_SQL_SCRIPT);
+  const spark_script *script = out.script;
+  assert_true(script->has_scope);
+  assert_int_equal(script->item_count, 3);
+  assert_int_equal(script->condition_count, 1);
+  assert_string_equal(script->conditions[0], "C");
+  assert_int_equal(script->handler_count, 1);
+  assert_int_equal(script->handlers[0].condition_count, 3);
+  assert_string_equal(script->handlers[0].conditions[1].name, "A.B");
+  assert_int_equal(script->handlers[0].conditions[2].kind, SPARK_HANDLER_SQLSTATE);
+  const spark_script *loop = script->items[1];
+  assert_int_equal(loop->kind, SPARK_SCRIPT_WHILE);
+  assert_string_equal(loop->label, "l");
+  assert_string_equal(loop->branches[0].text, "x < 3");
+  assert_int_equal(loop->body->item_count, 2);
+  assert_int_equal(loop->body->items[1]->branch_count, 2);
+  assert_int_equal(loop->body->items[1]->branches[1].body->items[0]->kind, SPARK_SCRIPT_LEAVE);
+  assert_non_null(loop->body->items[1]->body);
+  assert_int_equal(script->items[2]->kind, SPARK_SCRIPT_FOR);
+  assert_string_equal(script->items[2]->variable, "r");
+  assert_int_equal(script->items[2]->body->items[0]->branch_count, 1);
+  trn__arena_unref(arena);
 }
 
 static void positions_are_those_of_sparks_origins(void **state) {
@@ -633,6 +671,7 @@ int main(void) {
       cmocka_unit_test(statements),
       cmocka_unit_test(set_and_reset),
       cmocka_unit_test(errors_name_the_token_that_spark_names),
+      cmocka_unit_test(scripts_are_trees_of_statements),
       cmocka_unit_test(positions_are_those_of_sparks_origins),
       cmocka_unit_test(names_are_split_and_quoted),
   };

@@ -7,11 +7,13 @@
 /* ---- answers ---- */
 
 static trn_status finish(spark_execution *execution) {
+  if (execution->script) return TRN_OK; /* it goes on */
   spark__execution_finish(execution, SPARK_RUN_SUCCEEDED, NULL);
   return TRN_OK;
 }
 
 static trn_status answer(spark_execution *execution, Spark__Connect__ExecutePlanResponse *response, trn_error **error) {
+  if (execution->script) return TRN_OK; /* a script answers once */
   if (spark__execution_append(execution, response)) return trn__no_memory(error);
   return finish(execution);
 }
@@ -214,6 +216,7 @@ static spark_sql_options sql_options(spark_session *session) {
 /* The answer of a statement whose rows are written while the client waits: none. It comes first, the end of the write
  * ends the execution. */
 static trn_status append_nothing(spark_rpc *rpc, spark_execution *execution, trn_error **error) {
+  if (execution->script) return TRN_OK;
   Spark__Connect__ExecutePlanResponse response = SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__INIT;
   Spark__Connect__ExecutePlanResponse__SqlCommandResult result =
       SPARK__CONNECT__EXECUTE_PLAN_RESPONSE__SQL_COMMAND_RESULT__INIT;
@@ -347,6 +350,8 @@ static trn_status text_parameters(spark_rpc *rpc, const Spark__Connect__SQL *sql
 
 static trn_status run_text(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Relation *input,
                            const Spark__Connect__TrnExecuteImmediate *into, trn_error **error);
+static trn_status run_parsed(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Relation *input,
+                             const spark_sql_statement *statement, trn_error **error);
 
 /* EXECUTE IMMEDIATE: the text in place of the statement. */
 static trn_status run_immediate(spark_rpc *rpc, spark_execution *execution,
@@ -358,7 +363,46 @@ static trn_status run_immediate(spark_rpc *rpc, spark_execution *execution,
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
                          "EXECUTE IMMEDIATE is nested deeper than TRN_EXECUTE_IMMEDIATE_DEPTH_MAX (%u).",
                          TRN_EXECUTE_IMMEDIATE_DEPTH_MAX);
-  return run_text(rpc, execution, input, message->n_into ? message : NULL, error);
+  const Spark__Connect__SQL *parameters = rpc->parameters;
+  status = run_text(rpc, execution, input, message->n_into ? message : NULL, error);
+  if (!status) rpc->immediate_depth--;
+  if (!status) rpc->parameters = parameters;
+  return status;
+}
+
+/* The text does not see the variables of the script around it, but what it sets INTO. */
+static trn_status run_immediate_text(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Relation *input,
+                                     const spark_sql_statement *statement, trn_error **error) {
+  const struct spark_locals *locals = rpc->locals;
+  if (statement->kind == SPARK_SQL_SCRIPT)
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "SQL_SCRIPT_IN_EXECUTE_IMMEDIATE", "sqlString", input->sql->query,
+                        NULL, NULL, NULL, NULL);
+  rpc->locals = NULL;
+  trn_status status = run_parsed(rpc, execution, input, statement, error);
+  rpc->locals = locals;
+  return status;
+}
+
+static bool is_immediate(const spark_sql_statement *statement) {
+  return statement->command &&
+         statement->command->command_type_case == SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_EXECUTE_IMMEDIATE;
+}
+
+static trn_status run_parsed(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Relation *input,
+                             const spark_sql_statement *statement, trn_error **error) {
+  if (is_immediate(statement)) return run_immediate(rpc, execution, statement->command->trn_execute_immediate, error);
+  if (statement->kind == SPARK_SQL_SCRIPT) return spark__script_run(rpc, execution, statement, error);
+  if (statement->kind != SPARK_SQL_QUERY) return run_statement(rpc, execution, statement, error);
+  if (execution->script) return spark__script_query(rpc, execution, input, error);
+  trn_plan *plan = NULL; /* analysed at once: spark.sql fails, not the first action */
+  trn_status status = spark__plan_relation(rpc, input, &plan, error);
+  trn_plan_unref(plan);
+  return status ? status : answer_sql(execution, input, error);
+}
+
+trn_status spark__statement_run(spark_rpc *rpc, spark_execution *execution, const spark_sql_statement *statement,
+                                trn_error **error) {
+  return run_parsed(rpc, execution, statement->relation, statement, error);
 }
 
 static trn_status run_sql(spark_rpc *rpc, spark_execution *execution, Spark__Connect__SqlCommand *command,
@@ -389,14 +433,8 @@ static trn_status run_text(spark_rpc *rpc, spark_execution *execution, Spark__Co
     status = spark__execute_into(rpc, into, input, statement.kind == SPARK_SQL_QUERY, outer, error);
     return status ? status : answer_table(execution, &table, error);
   }
-  if (statement.command &&
-      statement.command->command_type_case == SPARK__CONNECT__COMMAND__COMMAND_TYPE_TRN_EXECUTE_IMMEDIATE)
-    return run_immediate(rpc, execution, statement.command->trn_execute_immediate, error);
-  if (statement.kind != SPARK_SQL_QUERY) return run_statement(rpc, execution, &statement, error);
-  trn_plan *plan = NULL; /* analysed at once: spark.sql fails, not the first action */
-  status = spark__plan_relation(rpc, input, &plan, error);
-  trn_plan_unref(plan);
-  return status ? status : answer_sql(execution, input, error);
+  if (rpc->immediate_depth) return run_immediate_text(rpc, execution, input, &statement, error);
+  return run_parsed(rpc, execution, input, &statement, error);
 }
 
 /* ---- which command ---- */

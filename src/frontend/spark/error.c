@@ -38,6 +38,14 @@ bool spark__condition_find(const char *condition, const char **sqlstate, const c
   return true;
 }
 
+bool spark__condition_exists(const char *condition) {
+  size_t size = strlen(condition);
+  for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++)
+    if (strncmp(conditions[i].name, condition, size) == 0 && (conditions[i].name[size] == 0 || conditions[i].name[size] == '.'))
+      return true;
+  return false;
+}
+
 trn_status spark__raise(trn_error **error, trn_status status, const char *condition, const char *key1,
                         const char *value1, const char *key2, const char *value2, const char *key3,
                         const char *value3) {
@@ -100,6 +108,7 @@ static const char *const class_file[] = {"org.apache.spark.SparkFileNotFoundExce
                                          "java.io.IOException", CHAIN_CHECKED};
 static const char *const class_class[] = {"org.apache.spark.SparkClassNotFoundException", "java.lang.ClassNotFoundException",
                                           "java.lang.ReflectiveOperationException", CHAIN_CHECKED};
+static const char *const class_script[] = {"org.apache.spark.sql.exceptions.SqlScriptingException", CHAIN_CHECKED};
 static const char *const class_plan[] = {"org.apache.spark.sql.connect.common.InvalidPlanInput", CHAIN_CHECKED};
 static const char *const class_spark[] = {"org.apache.spark.SparkException", CHAIN_CHECKED};
 
@@ -169,6 +178,19 @@ static bool condition_matches(const char *condition, const char *pattern) {
   return strncmp(condition, pattern, size) == 0 && (condition[size] == 0 || condition[size] == '.');
 }
 
+/* What a script itself does wrong, not its statements. */
+static bool is_of_script(const char *condition) {
+  static const char *const patterns[] = {
+      "INVALID_LABEL_USAGE", "LABELS_MISMATCH", "LABEL_*", "END_LABEL_*", "INVALID_HANDLER_DECLARATION",
+      "DUPLICATE_EXCEPTION_HANDLER", "DUPLICATE_CONDITION_IN_SCOPE", "INVALID_ERROR_CONDITION_DECLARATION",
+      "INVALID_SQLSTATE", "INVALID_BOOLEAN_STATEMENT", "INVALID_VARIABLE_DECLARATION.ONLY_AT_BEGINNING",
+      "INVALID_VARIABLE_DECLARATION.NOT_ALLOWED_IN_SCOPE", "UNSUPPORTED_FEATURE.CONTINUE_EXCEPTION_HANDLER",
+      "UNSUPPORTED_FEATURE.SQL_CURSOR"};
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+    if (condition_matches(condition, patterns[i])) return true;
+  return false;
+}
+
 /* CAST_INVALID_INPUT has three classes, by what was cast to. */
 static const char *const *cast_classes(const trn_error *error) {
   const trn_error_param *params;
@@ -184,6 +206,7 @@ static const char *const *cast_classes(const trn_error *error) {
 static const char *const *error_classes(trn_status status, const trn_error *error, spark_phase phase) {
   const char *condition = trn_error_condition(error);
   if (condition && strcmp(condition, "CAST_INVALID_INPUT") == 0) return cast_classes(error);
+  if (condition && is_of_script(condition)) return class_script;
   if (condition && phase == SPARK_PHASE_PARSE) return class_parse;
   if (condition)
     for (size_t i = 0; i < sizeof classes_by_condition / sizeof *classes_by_condition; i++)
@@ -460,13 +483,23 @@ static bool copy_params(spark_failure *failure, const trn_error *error) {
   return true;
 }
 
+/* {LINE:3} before the message */
+static void render_line(trn_strbuf *message, const trn_error *error, const char *sql) {
+  trn_position position;
+  if (!sql || !trn_error_position(error, &position) || position.start < 0) return;
+  size_t start = (size_t)position.start, line, column;
+  if (start > strlen(sql)) return;
+  line_and_column(sql, start, &line, &column);
+  trn__strbuf_printf(message, "{LINE:%zu} ", line);
+}
+
 /* Adds what the position says to the message, in the form of the exception's class. */
 static void render_context(spark_failure *failure, trn_strbuf *message, const trn_error *error, spark_phase phase,
                            const char *sql) {
   trn_position position;
   if (!sql || !trn_error_position(error, &position) || position.start < 0) return;
   size_t size = strlen(sql), start = (size_t)position.start, stop = start;
-  if (start > size) return;
+  if (start > size || failure->classes == class_script) return;
   if (position.stop > position.start) stop = (size_t)position.stop;
   if (failure->classes == class_parse) {
     render_parse_context(message, sql, start);
@@ -510,6 +543,7 @@ spark_failure *spark__failure_create(trn_status status, const trn_error *error, 
     failure->condition = condition ? trn__arena_strdup(arena, condition) : NULL;
     failure->sqlstate = sqlstate ? trn__arena_strdup(arena, sqlstate) : NULL;
     if (failure->classes == class_parse) trn__strbuf_putc(&message, '\n');
+    if (failure->classes == class_script) render_line(&message, error, sql);
     render_message(&message, status, error, sqlstate);
     if (error) render_context(failure, &message, error, phase, sql);
     /* Texts of others (paths, rows) may hold anything; a broken one would kill the client. */

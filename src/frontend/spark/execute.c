@@ -109,7 +109,7 @@ static trn_status plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
   memset(translator, 0, sizeof *translator);
   rpc->phase = SPARK_PHASE_ANALYSIS;
   const Spark__Connect__SQL *sql = spark__sql_of(relation);
-  rpc->sql = sql ? sql->query : NULL;
+  if (sql || !rpc->locals) rpc->sql = sql ? sql->query : NULL; /* else the script's, where the relation was read */
   if (!relation || relation->rel_type_case == SPARK__CONNECT__RELATION__REL_TYPE__NOT_SET)
     return spark__error_not_set(error, "spark.connect.Relation", "RELTYPE_NOT_SET");
   trn_status status = spark__translator_init(translator, rpc->session->session, rpc->session->catalog, error);
@@ -118,6 +118,11 @@ static trn_status plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
   translator->cancel = spark__rpc_cancel(rpc);
   translator->observes = observes;
   translator->registry = rpc->service->registry;
+  translator->locals = rpc->locals;
+  if (!status && !sql && rpc->locals && rpc->sql) { /* a statement of a script: the plan's text is the script's */
+    translator->sql = trn__arena_strdup(translator->arena, rpc->sql);
+    translator->sql_size = translator->sql ? strlen(rpc->sql) : 0;
+  }
   if (!status) spark__translator_parameters(translator, rpc->parameters);
   if (!status) status = spark__translate_relation(translator, relation, out, error);
   if (status) rpc->phase = phase_of_failure(sql);
@@ -135,6 +140,7 @@ trn_status spark__begin_translation(spark_rpc *rpc, spark_translator *t, trn_err
   t->cancel_user = rpc;
   t->cancel = spark__rpc_cancel(rpc);
   t->registry = rpc->service->registry;
+  t->locals = rpc->locals;
   spark__translator_parameters(t, rpc->parameters);
   return TRN_OK;
 }

@@ -421,8 +421,23 @@ trn_status spark__execution_run(spark_execution *execution, trn_plan *plan, trn_
   return status ? trn__no_memory(error) : start(execution, error);
 }
 
+/* The write of a script's statement: the next one waits for it. */
+static trn_status write_here(spark_execution *execution, trn_plan *plan, trn_table_write *write, trn_error **error) {
+  trn_strbuf rows = {0};
+  bool fits = false;
+  trn_status status = spark__collect_ipc(execution->session->session, plan, execution->cancel, TRN_SCRIPT_BYTES_MAX,
+                                         &rows, &fits, error);
+  if (!status && !fits) status = trn_error_set(error, TRN_INTERNAL, NULL, "A write gave too many rows");
+  trn__strbuf_finish(&rows);
+  trn_plan_unref(plan);
+  if (!status) return trn_table_write_commit(write, -1, error);
+  trn_table_write_abort(write);
+  return status;
+}
+
 trn_status spark__execution_run_write(spark_execution *execution, trn_plan *plan, trn_table_write *write,
                                       trn_error **error) {
+  if (execution->script) return write_here(execution, plan, write, error);
   execution->plan = plan;
   execution->drops_rows = true;
   pthread_mutex_lock(&execution->mutex);

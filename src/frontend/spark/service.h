@@ -26,6 +26,7 @@ typedef struct spark_session spark_session;
 typedef struct spark_execution spark_execution;
 typedef struct spark_rpc spark_rpc;
 typedef struct spark_failure spark_failure;
+struct spark_sql_statement; /* sql/sql.h */
 
 /* ---- wire.c ---- */
 
@@ -72,6 +73,8 @@ void spark__failure_unref(spark_failure *failure);
 /* Ends the call with it; NULL: out of memory. */
 void spark__call_fail(trn_call *call, const spark_failure *failure);
 /* An error with a condition and up to three parameters (NULL keys end the list). Returns `status`. */
+/* Whether there is a condition of the name, or one below it: UNRESOLVED_COLUMN. */
+bool spark__condition_exists(const char *condition);
 trn_status spark__raise(trn_error **error, trn_status status, const char *condition, const char *key1,
                         const char *value1, const char *key2, const char *value2, const char *key3, const char *value3);
 /* CONNECT_INVALID_PLAN.INVALID_ONE_OF_FIELD_NOT_SET / _NOT_SUPPORTED, named as Spark names them. */
@@ -125,6 +128,7 @@ struct spark_rpc {
   const char *sql;                      /* the text that positions mean; in `arena` */
   const Spark__Connect__SQL *parameters; /* what :name and ? of a statement mean; in `arena`, or NULL */
   unsigned immediate_depth;             /* EXECUTE IMMEDIATE inside of each other */
+  const struct spark_locals *locals;    /* variables of the script that runs, where it is; or NULL */
   _Atomic(spark_execution *) execution; /* set once by attach; one reference */
   atomic_bool gone;                     /* cancelled or done */
   trn_cancel *cancel;                   /* of the planning of what is no execution; requested when it is gone */
@@ -316,7 +320,7 @@ trn_status spark__write_run(spark_rpc *rpc, spark_execution *execution,
 /* producer.c: runs the plan, drops its rows, then commits the write, or aborts it when the run fails. Takes both, also on
  * failure. */
 trn_status spark__execution_run_write(spark_execution *execution, trn_plan *plan, trn_table_write *write,
-                                      trn_error **error);
+                                      trn_error **error); /* of a script: waits, and does not end the execution */
 
 /* ---- sql_answer.c: SHOW, DESCRIBE, EXPLAIN ---- */
 /* The rows of a statement that the SQL parser gave as a command of ours. */
@@ -410,6 +414,7 @@ struct spark_execution {
   trn_table_write *write;     /* to be committed or aborted by whoever takes it out */
   spark_failure *failure;
   /* only touched by the producer */
+  struct spark_script_run *script; /* the script whose statements run: they do not answer, and wait for what they start */
   spark_bytes *schema_ipc;
   trn_plan *plan; /* what runs, for positions */
   int64_t row_count, batch_count;
@@ -477,7 +482,22 @@ trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
 /* A translator for expressions and queries of a statement; the caller gives its arena back. */
 trn_status spark__begin_translation(spark_rpc *rpc, spark_translator *t, trn_error **error);
 
+/* One statement of the script that runs in the execution: to its end. A query's rows become the script's. */
+trn_status spark__statement_run(spark_rpc *rpc, spark_execution *execution, const struct spark_sql_statement *statement,
+                                trn_error **error);
+
+/* ---- script.c ---- */
+/* Runs BEGIN ... END; answers with the rows of the last query. */
+trn_status spark__script_run(spark_rpc *rpc, spark_execution *execution, const struct spark_sql_statement *statement,
+                             trn_error **error);
+/* A query of the script that runs in the execution: its rows are the script's, until another one's. */
+trn_status spark__script_query(spark_rpc *rpc, spark_execution *execution, const Spark__Connect__Relation *query,
+                               trn_error **error);
+
 /* ---- variables.c ---- */
+/* A condition of a script: NULL is not true. */
+trn_status spark__evaluate_condition(spark_rpc *rpc, const Spark__Connect__Expression *message, bool *is_boolean,
+                                     bool *is_true, trn_error **error);
 /* DECLARE, SET, DROP of session variables. *done false: another statement. */
 trn_status spark__variable_statement(spark_rpc *rpc, const Spark__Connect__Command *command, bool *done,
                                      trn_error **error);

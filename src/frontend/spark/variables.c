@@ -32,12 +32,19 @@ static trn_status unresolved(spark_rpc *rpc, char *const *parts, size_t count, c
                       NULL);
 }
 
+/* What is before the names of new variables. */
+static const char *place_of_new(spark_rpc *rpc) {
+  if (!rpc->locals) return "`system`.`session`";
+  return trn__arena_printf(rpc->arena, "`%s`", rpc->locals->label);
+}
+
 static trn_status with_name(spark_rpc *rpc, trn_status status, const char *condition, const char *key,
                             const char *name, trn_error **error) {
   char *text = trn__arena_strdup(rpc->arena, name);
   for (char *at = text; at && *at; at++)
     if (*at >= 'A' && *at <= 'Z') *at = (char)(*at - 'A' + 'a');
-  const char *shown = text ? trn__arena_printf(rpc->arena, "`system`.`session`.`%s`", text) : NULL;
+  const char *place = place_of_new(rpc);
+  const char *shown = text && place ? trn__arena_printf(rpc->arena, "%s.`%s`", place, text) : NULL;
   if (!shown) return trn__no_memory(error);
   return spark__raise(error, status, condition, key, shown, NULL, NULL, NULL, NULL);
 }
@@ -54,18 +61,40 @@ static trn_status name_of(spark_rpc *rpc, const char *path, const char *search, 
   return TRN_OK;
 }
 
-/* The names of variables that are there, each once. */
-static trn_status targets_of(spark_rpc *rpc, char *const *paths, size_t count, const char **names,
-                             const trn_expr **before, const char **defaults, trn_error **error) {
+/* A variable that is there: of the script around, else of the session. */
+typedef struct target {
+  spark_variables *home;
+  const char *name;
+  const trn_expr *before, *after;
+  const char *default_text; /* or NULL */
+} target;
+
+static trn_status target_of(spark_rpc *rpc, const char *path, target *out, trn_error **error) {
+  char **parts;
+  size_t count, used = 0;
+  trn_status status =
+      spark__sql_parse_multipart_identifier(rpc->arena, path, strlen(path), NULL, &parts, &count, error);
+  if (status) return status;
+  const spark_locals *local = spark__local_find(rpc->locals, parts, count, &used);
+  if (local && used == count) {
+    *out = (target){.home = local->variables, .name = parts[count - 1]};
+  } else {
+    if (spark__variable_qualifiers(parts, count) == SIZE_MAX) return unresolved(rpc, parts, count, SEARCH_PATH, error);
+    *out = (target){.home = variables_of(rpc), .name = parts[count - 1]};
+  }
+  status = spark__variable_get(out->home, rpc->arena, out->name, &out->before, &out->default_text, error);
+  if (status || out->before) return status;
+  return unresolved(rpc, parts + count - 1, 1, SEARCH_PATH, error);
+}
+
+/* The targets of an assignment, each once. */
+static trn_status targets_of(spark_rpc *rpc, char *const *paths, size_t count, target *targets, trn_error **error) {
   for (size_t i = 0; i < count; i++) {
-    trn_status status = name_of(rpc, paths[i], SEARCH_PATH, &names[i], error);
-    if (!status)
-      status = spark__variable_get(variables_of(rpc), rpc->arena, names[i], &before[i], &defaults[i], error);
+    trn_status status = target_of(rpc, paths[i], &targets[i], error);
     if (status) return status;
-    if (!before[i]) return unresolved(rpc, (char *const *)&names[i], 1, SEARCH_PATH, error);
     for (size_t k = 0; k < i; k++) {
-      if (strcasecmp(names[k], names[i]) != 0) continue;
-      const char *shown = trn__arena_printf(rpc->arena, "`%s`", names[k]);
+      if (targets[k].home != targets[i].home || strcasecmp(targets[k].name, targets[i].name) != 0) continue;
+      const char *shown = trn__arena_printf(rpc->arena, "`%s`", targets[k].name);
       if (!shown) return trn__no_memory(error);
       return spark__raise(error, TRN_INVALID_ARGUMENT, "DUPLICATE_ASSIGNMENTS", "nameList", shown, NULL, NULL, NULL,
                           NULL);
@@ -123,7 +152,8 @@ static bool is_default(const Spark__Connect__Expression *e) {
 
 static trn_status refuse_subquery(spark_rpc *rpc, const Spark__Connect__TrnDeclareVariable *message, const char *name,
                                   trn_error **error) {
-  const char *shown = trn__arena_printf(rpc->arena, "`system`.`session`.`%s`", name);
+  const char *place = place_of_new(rpc), *local = rpc->locals ? "`local`." : "";
+  const char *shown = place ? trn__arena_printf(rpc->arena, "%s%s.`%s`", local, place, name) : NULL;
   if (!shown) return trn__no_memory(error);
   return spark__raise(error, TRN_INVALID_ARGUMENT, "INVALID_DEFAULT_VALUE.SUBQUERY_EXPRESSION", "statement",
                       "DECLARE VARIABLE", "colName", shown, "defaultValue", message->value_text);
@@ -143,13 +173,34 @@ static trn_status declared_value(spark_rpc *rpc, spark_translator *t,
   return evaluate(rpc, t, &value, type, out, error);
 }
 
+/* The name of a new variable: one of a script has no qualifier, and does not replace another. */
+static trn_status new_name(spark_rpc *rpc, const char *path, bool replace, const char **out, trn_error **error) {
+  char **parts;
+  size_t count;
+  if (!rpc->locals) return name_of(rpc, path, DECLARE_PATH, out, error);
+  trn_status status =
+      spark__sql_parse_multipart_identifier(rpc->arena, path, strlen(path), NULL, &parts, &count, error);
+  if (status) return status;
+  *out = parts[count - 1];
+  if (count == 1 && !replace) return TRN_OK;
+  trn_strbuf text = {0};
+  for (size_t i = 0; i < count; i++) trn__strbuf_printf(&text, "%s`%s`", i ? "." : "", parts[i]);
+  const char *shown = text.failed ? NULL : trn__arena_str(rpc->arena, text.data, text.size);
+  trn__strbuf_finish(&text);
+  if (!shown) return trn__no_memory(error);
+  return spark__raise(error, TRN_INVALID_ARGUMENT,
+                      count > 1 ? "INVALID_VARIABLE_DECLARATION.QUALIFIED_LOCAL_VARIABLE"
+                                : "INVALID_VARIABLE_DECLARATION.REPLACE_LOCAL_VARIABLE",
+                      "varName", shown, NULL, NULL, NULL, NULL);
+}
+
 static trn_status declare(spark_rpc *rpc, spark_translator *t, const Spark__Connect__TrnDeclareVariable *message,
                           trn_error **error) {
   const trn_expr *value = NULL;
   const char **names = TRN_NEW_N(rpc->arena, const char *, message->n_names);
   trn_status status = names ? TRN_OK : trn__no_memory(error);
   for (size_t i = 0; i < message->n_names && !status; i++) {
-    status = name_of(rpc, message->names[i], DECLARE_PATH, &names[i], error);
+    status = new_name(rpc, message->names[i], message->replace, &names[i], error);
     for (size_t k = 0; k < i && !status; k++)
       if (strcasecmp(names[k], names[i]) == 0)
         status = with_name(rpc, TRN_INVALID_ARGUMENT, "DUPLICATE_VARIABLE_NAME_INSIDE_DECLARE", "variableName",
@@ -157,7 +208,8 @@ static trn_status declare(spark_rpc *rpc, spark_translator *t, const Spark__Conn
   }
   if (!status) status = declared_value(rpc, t, message, names[0], &value, error);
   for (size_t i = 0; i < message->n_names && !status; i++) {
-    status = spark__variable_declare(variables_of(rpc), names[i], value, message->value ? message->value_text : NULL,
+    spark_variables *home = rpc->locals ? rpc->locals->variables : variables_of(rpc);
+    status = spark__variable_declare(home, names[i], value, message->value ? message->value_text : NULL,
                                      message->replace, error);
     if (status == TRN_ALREADY_EXISTS)
       status = with_name(rpc, status, "VARIABLE_ALREADY_EXISTS", "variableName", names[i], error);
@@ -169,8 +221,7 @@ static trn_status declare(spark_rpc *rpc, spark_translator *t, const Spark__Conn
 
 /* The one row of a query, cast to what the variables are; none: all NULL. */
 static trn_status values_of_query(spark_rpc *rpc, spark_translator *t, const Spark__Connect__Relation *query,
-                                  const trn_expr *const *before, const trn_expr **after, size_t count,
-                                  trn_error **error) {
+                                  target *targets, size_t count, trn_error **error) {
   spark_relation relation;
   spark_value *values = NULL;
   size_t width = 0;
@@ -193,8 +244,9 @@ static trn_status values_of_query(spark_rpc *rpc, spark_translator *t, const Spa
   rpc->phase = SPARK_PHASE_ANALYSIS;
   for (size_t i = 0; i < count && !status; i++) {
     spark_value value = {.expr = rows.row_count ? rows.cells[i] : NULL, .name = "value", .is_foldable = true};
-    status = rows.row_count ? evaluate(rpc, t, &value, before[i]->type, &after[i], error)
-                            : evaluate_default(rpc, t, NULL, before[i]->type, &after[i], error);
+    const trn_type *type = targets[i].before->type;
+    status = rows.row_count ? evaluate(rpc, t, &value, type, &targets[i].after, error)
+                            : evaluate_default(rpc, t, NULL, type, &targets[i].after, error);
   }
   return status;
 }
@@ -203,17 +255,17 @@ static trn_status values_of_query(spark_rpc *rpc, spark_translator *t, const Spa
 static trn_status assign(spark_rpc *rpc, spark_translator *t, char *const *paths, size_t count,
                          Spark__Connect__Expression *const *values, const Spark__Connect__Relation *query,
                          trn_error **error) {
-  const char **names = TRN_NEW_N(rpc->arena, const char *, count), **defaults = TRN_NEW_N(rpc->arena, const char *, count);
-  const trn_expr **before = TRN_NEW_N(rpc->arena, const trn_expr *, count);
-  const trn_expr **after = TRN_NEW_N(rpc->arena, const trn_expr *, count);
-  if (!names || !defaults || !before || !after) return trn__no_memory(error);
-  trn_status status = targets_of(rpc, paths, count, names, before, defaults, error);
-  if (!status && query) status = values_of_query(rpc, t, query, before, after, count, error);
-  for (size_t i = 0; i < count && !query && !status; i++)
-    status = is_default(values[i]) ? evaluate_default(rpc, t, defaults[i], before[i]->type, &after[i], error)
-                                   : evaluate_expression(rpc, t, values[i], before[i]->type, &after[i], error);
+  target *targets = TRN_NEW_N(rpc->arena, target, count);
+  if (!targets) return trn__no_memory(error);
+  trn_status status = targets_of(rpc, paths, count, targets, error);
+  if (!status && query) status = values_of_query(rpc, t, query, targets, count, error);
+  for (size_t i = 0; i < count && !query && !status; i++) {
+    target *to = &targets[i];
+    status = is_default(values[i]) ? evaluate_default(rpc, t, to->default_text, to->before->type, &to->after, error)
+                                   : evaluate_expression(rpc, t, values[i], to->before->type, &to->after, error);
+  }
   for (size_t i = 0; i < count && !status; i++)
-    status = spark__variable_set(variables_of(rpc), names[i], after[i], error);
+    status = spark__variable_set(targets[i].home, targets[i].name, targets[i].after, error);
   return status;
 }
 
@@ -221,6 +273,9 @@ static trn_status assign(spark_rpc *rpc, spark_translator *t, char *const *paths
 
 static trn_status drop(spark_rpc *rpc, const Spark__Connect__TrnDropVariable *message, trn_error **error) {
   const char *name = NULL;
+  if (rpc->locals)
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_FEATURE.SQL_SCRIPTING_DROP_TEMPORARY_VARIABLE", NULL,
+                        NULL, NULL, NULL, NULL, NULL);
   trn_status status = name_of(rpc, message->name, DECLARE_PATH, &name, error);
   if (status || spark__variable_drop(variables_of(rpc), name) || message->if_exists) return status;
   return with_name(rpc, TRN_NOT_FOUND, "VARIABLE_NOT_FOUND", "variableName", name, error);
@@ -245,6 +300,24 @@ trn_status spark__variable_statement(spark_rpc *rpc, const Spark__Connect__Comma
     const Spark__Connect__TrnSetVariable *set = command->trn_set_variable;
     status = assign(rpc, &t, set->names, set->n_names, set->values, set->query, error);
   }
+  trn__arena_unref(t.arena);
+  return status;
+}
+
+/* ---- conditions of scripts ---- */
+
+trn_status spark__evaluate_condition(spark_rpc *rpc, const Spark__Connect__Expression *message, bool *is_boolean,
+                                     bool *is_true, trn_error **error) {
+  spark_translator t;
+  spark_value value;
+  const trn_expr *constant = NULL;
+  *is_boolean = *is_true = false;
+  trn_status status = spark__begin_translation(rpc, &t, error);
+  if (status) return status;
+  status = spark__expression(&t, message, &value, error);
+  if (!status) *is_boolean = value.expr->type->id == TRN_TYPE_BOOL;
+  if (!status && *is_boolean) status = evaluate(rpc, &t, &value, NULL, &constant, error);
+  if (constant) *is_true = !constant->u.literal.is_null && constant->u.literal.value.boolean;
   trn__arena_unref(t.arena);
   return status;
 }
@@ -395,6 +468,7 @@ trn_status spark__execute_into(spark_rpc *rpc, const Spark__Connect__TrnExecuteI
   trn_status status = spark__begin_translation(rpc, &t, error);
   if (status) return status;
   rpc->sql = text; /* casts belong to the statement, not to the query in it */
+  t.locals = NULL; /* the query does not see the script's variables; what it sets does */
   status = assign(rpc, &t, message->into, message->n_into, NULL, query, error);
   trn__arena_unref(t.arena);
   return status;

@@ -279,6 +279,7 @@ static bool is_pair(sql_kind kind, sql_kind next, sql_kind third) {
 
 bool sql__at_alias(const sql_parser *p, bool table) {
   if (!(table ? sql__is_strict_identifier(p, p->at) : sql__is_identifier(p, p->at))) return false;
+  if (p->in_for && sql__kind(p) == KW_DO) return false;
   if ((sql__kind(p) == KW_APPROX || sql__kind(p) == KW_EXACT) && sql__ahead(p, 1) == KW_NEAREST) return !table;
   if (is_pair(sql__kind(p), sql__ahead(p, 1), sql__ahead(p, 2))) return false;
   if (!stops_alias(sql__kind(p), table)) return true;

@@ -44,6 +44,9 @@ typedef struct sql_parser {
   size_t blame;                  /* inside CASE WHEN: for any error */
   size_t call_error, call_blame; /* for an error at call_error: behind f(a, b */
   unsigned alias_depth;          /* at this depth an alias could follow */
+  bool in_script, in_for; /* in_for: in the query of a FOR, which DO ends */
+  size_t blocks;                  /* BEGIN ... END around the place; the outermost one has no label */
+  const struct sql_label *labels; /* of script.c: the innermost one */
   bool refused;
   trn_error *refusal; /* NULL although refused: out of memory */
 } sql_parser;
@@ -235,7 +238,11 @@ bool sql__if_not_exists(sql_parser *p);
 char *sql__string_text(sql_parser *p);
 char *sql__text_between(sql_parser *p, size_t first, size_t last);
 
+void sql__set_variable(sql_parser *p, Spark__Connect__Command *command); /* behind SET or SET VARIABLE */
+
 /* ---- statement.c ---- */
 void sql__statement(sql_parser *p, spark_sql_statement *out);
+/* ---- script.c ---- */
+spark_script *sql__script(sql_parser *p); /* at BEGIN */
 
 #endif

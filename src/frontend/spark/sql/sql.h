@@ -42,6 +42,7 @@
  *    trn_drop_variable, trn_execute_immediate, trn_create_function (`query` or `body`), trn_drop_function. An optional text that was not there is "". DROP, USE, CACHE,
  *    CLEAR CACHE, REFRESH, TRUNCATE, CREATE DATABASE are catalog messages; a USE's name may start with a
  *    catalog.
+ *  - A script is a tree (spark_script) of statements like those; inside, SET is trn_set_variable.
  *  - What the parser leaves to others: the values inside DATE '...' and INTERVAL texts, lengths of VALUES
  *    rows, variables like ${x} (to be replaced in the text before), everything that needs names.
  *  - Positions: 0-based byte offsets, inclusive, of the text that Spark's origin of the expression covers. */
@@ -65,18 +66,80 @@ typedef enum spark_sql_kind {
   SPARK_SQL_QUERY,   /* relation: the rows it gives */
   SPARK_SQL_COMMAND, /* command, or relation with a catalog member: to run now */
   SPARK_SQL_SET,     /* set: no entry lists all; a NULL value asks for one key */
-  SPARK_SQL_RESET    /* set: the keys to reset; no entry: all */
+  SPARK_SQL_RESET,   /* set: the keys to reset; no entry: all */
+  SPARK_SQL_SCRIPT   /* script: BEGIN ... END */
 } spark_sql_kind;
 
-typedef struct spark_sql_statement {
+/* A part of a script. */
+typedef enum spark_script_kind {
+  SPARK_SCRIPT_BLOCK,     /* items in order; a BEGIN ... END has a scope of variables and handlers */
+  SPARK_SCRIPT_STATEMENT, /* statement */
+  SPARK_SCRIPT_BRANCH,    /* IF and CASE: the first branch that is true, else `body` (may be NULL) */
+  SPARK_SCRIPT_WHILE,     /* branches[0] is the condition; body */
+  SPARK_SCRIPT_REPEAT,    /* the same, asked behind the body: until it is true */
+  SPARK_SCRIPT_LOOP,      /* body, until it is left */
+  SPARK_SCRIPT_FOR,       /* query, variable (may be NULL), body */
+  SPARK_SCRIPT_LEAVE,     /* label */
+  SPARK_SCRIPT_ITERATE    /* label */
+} spark_script_kind;
+
+typedef struct spark_script spark_script;
+typedef struct spark_sql_statement spark_sql_statement;
+
+typedef struct spark_script_branch {
+  Spark__Connect__Expression *condition;
+  const char *text; /* of the condition */
+  spark_script *body;
+} spark_script_branch;
+
+typedef enum spark_handler_kind {
+  SPARK_HANDLER_CONDITION, /* name: DIVIDE_BY_ZERO, A.B, or one that the script declares; in capitals */
+  SPARK_HANDLER_SQLSTATE,  /* name: 22012 */
+  SPARK_HANDLER_NOT_FOUND,
+  SPARK_HANDLER_EXCEPTION
+} spark_handler_kind;
+
+typedef struct spark_script_condition {
+  spark_handler_kind kind;
+  const char *name;
+} spark_script_condition;
+
+/* EXIT handlers: Spark 4.2 refuses the others. */
+typedef struct spark_script_handler {
+  const spark_script_condition *conditions;
+  size_t condition_count;
+  spark_script *body;
+} spark_script_handler;
+
+struct spark_script {
+  spark_script_kind kind;
+  const char *label; /* of a block or a loop, as written; NULL: none */
+  bool has_scope;    /* of a BLOCK */
+  int32_t start;     /* where it begins in the text */
+  spark_script **items;
+  size_t item_count;
+  const spark_script_handler *handlers;
+  size_t handler_count;
+  const char **conditions; /* declared in the block, in capitals */
+  size_t condition_count;
+  spark_sql_statement *statement;
+  spark_script_branch *branches;
+  size_t branch_count;
+  Spark__Connect__Relation *query;
+  const char *variable;
+  spark_script *body;
+};
+
+struct spark_sql_statement {
   spark_sql_kind kind;
+  spark_script *script;
   Spark__Connect__Relation *relation;
   Spark__Connect__Command *command;
   const trn_kv *set;
   size_t set_count;
   size_t positional_parameters; /* how many ? there are */
   size_t named_parameters;      /* and :name */
-} spark_sql_statement;
+};
 
 /* All of them: borrow `text` (UTF-8, `size` bytes), allocate in `arena` what they give, and fail with INVALID_ARGUMENT
  * and the condition, its parameters and the position that Spark would give; with UNIMPLEMENTED for what Spark's grammar

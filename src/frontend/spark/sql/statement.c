@@ -208,7 +208,6 @@ static const char *const refused[] = {
     "ANALYZE TABLE",
     "ANALYZE TABLES",
     "ADD",
-    "BEGIN",
     "CACHE LAZY TABLE",
     "CALL",
     "COMMENT ON",
@@ -367,8 +366,19 @@ void sql__statement(sql_parser *p, spark_sql_statement *out) {
   } else if (kind == SQL_LEFT_PAREN || sql__starts_query(p, p->at)) {
     out->kind = SPARK_SQL_QUERY;
     out->relation = sql__query(p);
+  } else if (kind == KW_BEGIN && !p->in_script) {
+    out->kind = SPARK_SQL_SCRIPT;
+    out->script = sql__script(p);
+  } else if (kind == KW_SET && p->in_script) {
+    sql__advance(p);
+    out->kind = SPARK_SQL_COMMAND;
+    out->command = SQL_NEW(p, Spark__Connect__Command, spark__connect__command);
+    sql__set_variable(p, out->command);
   } else if (kind == KW_SET && !at_set_variable(p) && sql__ahead(p, 1) != KW_CATALOG) {
     set(p, out);
+  } else if (kind == KW_RESET && p->in_script) { /* not part of scripts */
+    sql__advance(p);
+    sql__fail_syntax(p);
   } else if (kind == KW_RESET) {
     reset(p, out);
   } else {

@@ -32,7 +32,7 @@ static void declare(sql_parser *p, Spark__Connect__Command *command) {
 }
 
 /* SET VARIABLE a = 1, b = 2 or SET VARIABLE (a, b) = (query), behind VARIABLE */
-static void set_variable(sql_parser *p, Spark__Connect__Command *command) {
+void sql__set_variable(sql_parser *p, Spark__Connect__Command *command) {
   Spark__Connect__TrnSetVariable *message =
       SQL_NEW(p, Spark__Connect__TrnSetVariable, spark__connect__trn_set_variable);
   sql_list names = {0}, values = {0};
@@ -98,7 +98,7 @@ bool sql__variable(sql_parser *p, Spark__Connect__Command *command) {
   bool named = sql__is_identifier(p, p->at + 2) || sql__ahead(p, 2) == SQL_LEFT_PAREN;
   if (kind == KW_SET && at_variable_word(p, p->at + 1) && named) {
     p->at += 2;
-    set_variable(p, command);
+    sql__set_variable(p, command);
   } else if (kind == KW_DECLARE && sql__is_identifier(p, p->at + 1)) {
     p->at++;
     declare(p, command);

@@ -39,6 +39,7 @@ typedef struct spark_translator {
   bool observes;
   struct spark_observed *observed;
   size_t observed_count;
+  const struct spark_locals *locals;   /* of the script that the text stands in (variable.h); borrowed; NULL: none */
   const struct trn_registry *registry; /* of translators and decoders for extensions; NULL: none */
   unsigned extension_depth;
 } spark_translator;

@@ -182,8 +182,22 @@ size_t spark__variable_qualifiers(char *const *parts, size_t count) {
   return SIZE_MAX;
 }
 
+static bool has(spark_variables *variables, const char *name) {
+  pthread_mutex_lock(&variables->mu);
+  bool found = find(variables, name) != SIZE_MAX;
+  pthread_mutex_unlock(&variables->mu);
+  return found;
+}
+
+const spark_locals *spark__local_find(const spark_locals *locals, char *const *parts, size_t count, size_t *used) {
+  for (*used = count < 2 ? count : 2; *used > 0; (*used)--)
+    for (const spark_locals *at = locals; at; at = at->outer)
+      if ((*used == 1 || strcasecmp(at->label, parts[0]) == 0) && has(at->variables, parts[*used - 1])) return at;
+  return NULL;
+}
+
 /* As Spark names a variable inside of an expression: by where it is and what it is worth. */
-static const char *reference_name(spark_translator *t, const char *name, const trn_expr *value) {
+static const char *reference_name(spark_translator *t, const char *place, const char *name, const trn_expr *value) {
   const char *text = spark__literal_name(t, value);
   bool is_text = value->type->id == TRN_TYPE_STRING && !value->u.literal.is_null;
   if (!text) return NULL;
@@ -197,8 +211,32 @@ static const char *reference_name(spark_translator *t, const char *name, const t
   const char *suffix = is_text ? "'" : "";
   if (!value->u.literal.is_null && value->type->id == TRN_TYPE_INT64) suffix = "L";
   if (!value->u.literal.is_null && value->type->id == TRN_TYPE_FLOAT64) suffix = "D";
-  return trn__arena_printf(t->arena, "variablereference(system.session.%s=%s%s%s)", name, is_text ? "'" : "", text,
+  return trn__arena_printf(t->arena, "variablereference(%s.%s=%s%s%s)", place, name, is_text ? "'" : "", text,
                            suffix);
+}
+
+/* `used` of the parts name a variable; the others fields inside of it. */
+static trn_status take(spark_translator *t, spark_variables *variables, const char *label, char *const *parts,
+                       size_t count, size_t used, trn_position position, spark_value *out, bool *found,
+                       trn_error **error) {
+  const char *name = parts[used - 1];
+  const trn_expr *value = NULL;
+  trn_status status = spark__variable_get(variables, t->arena, name, &value, NULL, error);
+  if (status != TRN_OK || !value) return status;
+  *found = true;
+  *out = (spark_value){.expr = value, .is_foldable = true, .variable_name = name};
+  if (used == count) {
+    const char *place = "system.session";
+    if (label) {
+      char *copy = (char *)label, *quoted = spark__sql_quote_path(t->arena, &copy, 1);
+      place = quoted ? trn__arena_printf(t->arena, "local.%s", quoted) : NULL;
+    }
+    out->name = place ? reference_name(t, place, name, value) : NULL;
+    return out->name ? TRN_OK : trn__no_memory(error);
+  }
+  out->variable_name = NULL;
+  out->is_alias = true;
+  return spark__nested_fields(t, value, parts + used, count - used, position, &out->expr, &out->name, error);
 }
 
 trn_status spark__resolve_variable(spark_translator *t, char *const *parts, size_t count, trn_position position,
@@ -206,24 +244,14 @@ trn_status spark__resolve_variable(spark_translator *t, char *const *parts, size
   *found = false;
   spark_variables *variables = t->catalog ? spark__catalog_variables(t->catalog) : NULL;
   if (!variables || spark__state(t)->view_catalog) return TRN_OK;
-  for (size_t used = count < 3 ? count : 3; used > 0; used--) {
-    const trn_expr *value = NULL;
-    if (spark__variable_qualifiers(parts, used) == SIZE_MAX) continue;
-    const char *name = parts[used - 1];
-    trn_status status = spark__variable_get(variables, t->arena, name, &value, NULL, error);
-    if (status != TRN_OK) return status;
-    if (!value) continue;
-    *found = true;
-    *out = (spark_value){.expr = value, .is_foldable = true, .variable_name = name};
-    if (used == count) {
-      out->name = reference_name(t, name, value);
-      return out->name ? TRN_OK : trn__no_memory(error);
-    }
-    out->variable_name = NULL;
-    out->is_alias = true;
-    return spark__nested_fields(t, value, parts + used, count - used, position, &out->expr, &out->name, error);
-  }
-  return TRN_OK;
+  size_t local = 0;
+  const spark_locals *at = spark__local_find(t->locals, parts, count, &local);
+  trn_status status = TRN_OK;
+  if (at) status = take(t, at->variables, at->label, parts, count, local, position, out, found, error);
+  for (size_t used = count < 3 ? count : 3; used > 0 && !*found && status == TRN_OK; used--)
+    if (spark__variable_qualifiers(parts, used) != SIZE_MAX)
+      status = take(t, variables, NULL, parts, count, used, position, out, found, error);
+  return status;
 }
 
 /* ---- messages ---- */

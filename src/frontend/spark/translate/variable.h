@@ -22,6 +22,15 @@ bool spark__variable_drop(spark_variables *variables, const char *name);
 trn_status spark__variable_get(spark_variables *variables, trn_arena *arena, const char *name, const trn_expr **value,
                                const char **default_text, trn_error **error);
 
+/* The variables of a script's block, or of a row of FOR: seen from the blocks inside. */
+typedef struct spark_locals {
+  const struct spark_locals *outer;
+  const char *label; /* of the block, or the FOR's variable; one that nobody can write where there is none */
+  spark_variables *variables;
+} spark_locals;
+/* The variable that the name (with a label, or without) starts with; *used: how many parts. NULL: none. Borrowed. */
+const spark_locals *spark__local_find(const spark_locals *locals, char *const *parts, size_t count, size_t *used);
+
 /* How many parts of a name say where variables are: 0, 1 (session.x), 2 (system.session.x); SIZE_MAX: another place. */
 size_t spark__variable_qualifiers(char *const *parts, size_t count);
 /* What the name means as a variable, with fields inside of it. */
