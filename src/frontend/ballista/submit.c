@@ -83,11 +83,8 @@ static trn_status resolve(void *user, const char *const *parts, size_t count, tr
 
 static bool is_cancelled(void *cancel) { return trn_cancel_is_requested(cancel); }
 
-/* What an engine says of bytes that are no plan may sound as if it were the engine's fault. */
-static trn_status plan_status(trn_status status, const trn_error *error) {
-  const char *condition = trn_error_condition(error);
-  return status == TRN_INTERNAL && condition && strcmp(condition, "PLAN_MALFORMED") == 0 ? TRN_INVALID_ARGUMENT : status;
-}
+/* As Ballista does: what cannot be read is the plan's fault, whatever an engine says of it. */
+static trn_status plan_status(trn_status status) { return status == TRN_INTERNAL ? TRN_INVALID_ARGUMENT : status; }
 
 static trn_status decode(ballista_rpc *rpc, const params_message *params, ballista_job *job, query *out, trn_error **error) {
   trn_plan_input input = {.struct_size = sizeof input, .resolve = resolve, .cancel = job->cancel};
@@ -97,7 +94,7 @@ static trn_status decode(ballista_rpc *rpc, const params_message *params, ballis
   input.resolve_user = out->session;
   const trn_decode_options options = {.struct_size = sizeof options, .is_cancelled = is_cancelled, .user = job->cancel};
   status = trn_registry_decode(rpc->service->registry, out->session, &input, &options, &out->plan, error);
-  status = plan_status(status, error ? *error : NULL);
+  status = plan_status(status);
   /* EXPLAIN shows it without running it. */
   if (!status && out->is_explain) status = trn_backend_check(out->session, out->plan, error);
   return status;
