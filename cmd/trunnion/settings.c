@@ -90,6 +90,7 @@ static bool is_of_other_backend(const option_row *row, const trn_config *from_fi
   const trn_config *backend = trn_config_get(from_file, "backend");
   if (strncmp(row->key, "backend.", 8) != 0 || trn_config_get_kind(backend) != TRN_CONFIG_MAP) return false;
   snprintf(name, sizeof name, "%.*s", (int)strcspn(row->key + 8, "."), row->key + 8);
+  if (strcmp(name, "embedded") == 0 && trn_config_get(backend, "ballista")) return false; /* what runs here */
   return !trn_config_get(backend, name);
 }
 

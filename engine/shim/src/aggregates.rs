@@ -11,6 +11,8 @@ use crate::features::datafusion::logical_expr::utils::format_state_name;
 use crate::features::datafusion::logical_expr::{
     Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, TypeSignature, Volatility,
 };
+use crate::features::datafusion::physical_expr::PhysicalExpr;
+use crate::features::datafusion::physical_expr::expressions::Literal;
 use crate::functions::{Args, call, function_name, import};
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -82,6 +84,15 @@ impl LibraryAggregate {
 
     pub fn with_literals(&self, literals: Vec<Option<ScalarValue>>) -> Self {
         Self { literals: literals.into(), ..self.clone() }
+    }
+
+    /// With the literals among the call's arguments, where they are not known yet: a function that came by name.
+    fn of_call(&self, args: &AccumulatorArgs) -> Self {
+        if !self.literals.is_empty() {
+            return self.clone();
+        }
+        let value = |expr: &Arc<dyn PhysicalExpr>| expr.downcast_ref::<Literal>().map(|literal| literal.value().clone());
+        self.with_literals(args.exprs.iter().map(value).collect())
     }
 
     fn literal(&self, index: usize) -> Option<&ScalarValue> {
@@ -451,13 +462,13 @@ impl AggregateUDFImpl for LibraryAggregate {
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         if args.is_distinct {
-            let (function, fields) = (self.clone(), args.expr_fields.to_vec());
+            let (function, fields) = (self.of_call(&args), args.expr_fields.to_vec());
             let result = args.return_field.data_type().clone();
             let make =
                 move || -> Result<Box<dyn Accumulator>> { Ok(Box::new(Single(function.create(&fields, &result)?))) };
             return Ok(Box::new(crate::distinct::Distinct::new(Box::new(make), args.expr_fields)?));
         }
-        Ok(Box::new(Single(self.create(args.expr_fields, args.return_field.data_type())?)))
+        Ok(Box::new(Single(self.of_call(&args).create(args.expr_fields, args.return_field.data_type())?)))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -477,14 +488,14 @@ impl AggregateUDFImpl for LibraryAggregate {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(Groups(self.create(args.expr_fields, args.return_field.data_type())?)))
+        Ok(Box::new(Groups(self.of_call(&args).create(args.expr_fields, args.return_field.data_type())?)))
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         if args.is_distinct {
             return Err(DataFusionError::NotImplemented(format!("{}(DISTINCT) over a moving frame", self.name)));
         }
-        let start = Single(self.create(args.expr_fields, args.return_field.data_type())?);
+        let start = Single(self.of_call(&args).create(args.expr_fields, args.return_field.data_type())?);
         Ok(Box::new(Sliding { start, values: VecDeque::new() }))
     }
 }

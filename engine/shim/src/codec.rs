@@ -1,20 +1,21 @@
 //! Plans in other encodings, both ways: DataFusion's protobuf (logical and physical) and Substrait.
 use crate::abi::TableResolver;
 use crate::as_is::AsIs;
+use crate::codec_cluster;
 use crate::error::{Failure, Fallible};
 use crate::features::arrow::array::RecordBatch;
-use crate::features::arrow::datatypes::{Schema, SchemaRef};
+use crate::features::arrow::datatypes::{DataType, Schema, SchemaRef};
 use crate::features::arrow::ipc::reader::StreamReader;
 use crate::features::arrow::ipc::writer::StreamWriter;
 use crate::features::async_trait::async_trait;
 use crate::features::datafusion::catalog::{MemTable, TableProvider};
-use crate::features::datafusion::common::{Column, TableReference};
+use crate::features::datafusion::common::{Column, DFSchema, TableReference};
 use crate::features::datafusion::datasource::file_format::FileFormatFactory;
 use crate::features::datafusion::error::{DataFusionError, Result};
 use crate::features::datafusion::execution::session_state::SessionState;
 use crate::features::datafusion::execution::{FunctionRegistry, TaskContext};
 use crate::features::datafusion::logical_expr::expr::Alias;
-use crate::features::datafusion::logical_expr::{Expr, Extension, LogicalPlan, Projection};
+use crate::features::datafusion::logical_expr::{Expr, Extension, LogicalPlan, Projection, cast, lit};
 use crate::features::datafusion_proto::bytes::{
     logical_plan_from_bytes_with_extension_codec, logical_plan_to_bytes_with_extension_codec, physical_plan_from_bytes,
     physical_plan_to_bytes,
@@ -22,10 +23,12 @@ use crate::features::datafusion_proto::bytes::{
 use crate::features::datafusion_proto::logical_plan::{DefaultLogicalExtensionCodec, LogicalExtensionCodec};
 use crate::features::datafusion_substrait::extensions::Extensions;
 use crate::features::datafusion_substrait::logical_plan::consumer::{
-    SubstraitConsumer, from_substrait_plan_with_consumer,
+    SubstraitConsumer, from_scalar_function, from_substrait_plan_with_consumer,
 };
 use crate::features::datafusion_substrait::logical_plan::producer::to_substrait_plan;
 use crate::features::datafusion_substrait::substrait::proto::Plan as SubstraitPlan;
+use crate::features::datafusion_substrait::substrait::proto::expression::ScalarFunction;
+use crate::features::datafusion_substrait::substrait::proto::function_argument::ArgType;
 use crate::features::futures::executor::block_on;
 use crate::features::prost::Message;
 use crate::lower_rel::as_type;
@@ -35,7 +38,7 @@ use crate::runtime::Session;
 use crate::sample::Sample;
 use crate::sql::{Tables, analyzed};
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 const LOGICAL: &str = "datafusion.logical.v1";
 const PHYSICAL: &str = "datafusion.physical.v1";
@@ -233,6 +236,31 @@ struct Consumer<'a> {
     tables: &'a Tables,
     state: &'a SessionState,
     extensions: &'a Extensions,
+    /// Of the queries around a subquery, outermost first.
+    outer: RwLock<Vec<Arc<DFSchema>>>,
+}
+
+impl Consumer<'_> {
+    fn outer(&self) -> RwLockWriteGuard<'_, Vec<Arc<DFSchema>>> {
+        self.outer.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `extract(COMPONENT, [indexing,] x)`: a component is no value, which DataFusion's reader does not know.
+    async fn extract(&self, function: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
+        let name = self.extensions.functions.get(&function.function_reference).map(String::as_str).unwrap_or_default();
+        if name.split(':').next() != Some("extract") {
+            return Ok(None);
+        }
+        let arguments = &function.arguments;
+        let (Some(ArgType::Enum(part)), Some(ArgType::Value(value))) =
+            (arguments.first().and_then(|a| a.arg_type.as_ref()), arguments.last().and_then(|a| a.arg_type.as_ref()))
+        else {
+            return Ok(None);
+        };
+        let value = self.consume_expression(value, schema).await?;
+        let call = self.state.udf("date_part")?.call(vec![lit(part.to_lowercase()), value]);
+        Ok(Some(cast(call, DataType::Int64)))
+    }
 }
 
 #[async_trait]
@@ -248,6 +276,26 @@ impl SubstraitConsumer for Consumer<'_> {
     fn get_function_registry(&self) -> &impl FunctionRegistry {
         self.state
     }
+
+    fn push_outer_schema(&self, schema: Arc<DFSchema>) {
+        self.outer().push(schema);
+    }
+
+    fn pop_outer_schema(&self) {
+        self.outer().pop();
+    }
+
+    fn get_outer_schema(&self, steps_out: usize) -> Option<Arc<DFSchema>> {
+        let outer = self.outer();
+        outer.len().checked_sub(steps_out).and_then(|place| outer.get(place).cloned())
+    }
+
+    async fn consume_scalar_function(&self, function: &ScalarFunction, schema: &DFSchema) -> Result<Expr> {
+        match self.extract(function, schema).await? {
+            Some(extracted) => Ok(extracted),
+            None => from_scalar_function(self, function, schema).await,
+        }
+    }
 }
 
 fn from_substrait(state: &SessionState, tables: &Tables, bytes: &[u8]) -> Fallible<LogicalPlan> {
@@ -256,7 +304,7 @@ fn from_substrait(state: &SessionState, tables: &Tables, bytes: &[u8]) -> Fallib
     if !extensions.type_variations.is_empty() {
         return Err(Failure::unimplemented(format!("variations of types in {SUBSTRAIT}")));
     }
-    let consumer = Consumer { tables, state, extensions: &extensions };
+    let consumer = Consumer { tables, state, extensions: &extensions, outer: RwLock::default() };
     Ok(block_on(from_substrait_plan_with_consumer(&consumer, &plan))?)
 }
 
@@ -336,7 +384,8 @@ pub fn encode(session: &Session, plan: &LogicalPlan, format: &str, schema: Optio
             let physical = session.runtime.handle()?.block_on(session.state.create_physical_plan(&plan))?;
             Ok(physical_plan_to_bytes(physical)?.to_vec())
         }
-        crate::codec_cluster::FORMAT => crate::codec_cluster::encode(session, &plan),
+        codec_cluster::FORMAT => codec_cluster::encode(session, &plan, false),
+        codec_cluster::EXPLAIN_FORMAT => codec_cluster::encode(session, &plan, true),
         other => Err(Failure::unimplemented(format!("plans as {other}"))),
     }
 }

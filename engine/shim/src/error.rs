@@ -10,6 +10,7 @@ use std::error::Error;
 use std::ffi::{CString, c_void};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Plans nest; DataFusion's clone, drop and planning recurse. Callers' threads have 32 MiB; whoever comes with less gets
 /// a stack for the call.
@@ -18,7 +19,7 @@ pub const STACK_SIZE: usize = 32 << 20;
 
 pub type Fallible<T> = Result<T, Failure>;
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Failure {
     pub status: i32,
     pub condition: Option<String>,
@@ -79,9 +80,49 @@ impl Failure {
     }
 }
 
+// ---- failures as texts ----
+
+/// In the processes of a cluster a failure becomes a text on its way to whoever asked, inside of other texts. There it carries
+/// what it is: "[[trn:" hex "]]", of lines: status, condition, position, message, then keys and values, each of these as hex.
+static IS_MARKED: AtomicBool = AtomicBool::new(false);
+
+pub fn mark_failures() {
+    IS_MARKED.store(true, Ordering::Relaxed);
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        out.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
+        out.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
+    }
+    out
+}
+
+impl Failure {
+    fn marked(&self) -> String {
+        let condition = self.condition.as_deref().unwrap_or("");
+        let mut lines = format!("{}\n{condition}\n{}\n{}\n", self.status, self.position, hex(self.message.as_bytes()));
+        for (key, value) in &self.params {
+            lines.push_str(&format!("{}\n{}\n", hex(key.as_bytes()), hex(value)));
+        }
+        format!("[[trn:{}]]", hex(lines.as_bytes()))
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.message)
+        out.write_str(&self.message)?;
+        match IS_MARKED.load(Ordering::Relaxed) {
+            true => write!(out, " {}", self.marked()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Failure({}, {:?}, {self})", self.status, self.condition)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::Fallible;
 use crate::features::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use crate::features::arrow::compute::cast;
 use crate::features::arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use crate::features::datafusion::common::tree_node::TreeNode;
+use crate::features::datafusion::common::tree_node::{Transformed, TreeNode};
 use crate::features::datafusion::common::{DFSchema, ScalarValue};
 use crate::features::datafusion::error::{DataFusionError, Result};
 use crate::features::datafusion::execution::context::ExecutionProps;
@@ -120,6 +120,24 @@ impl ScalarUDFImpl for Fused {
             false => Ok(ColumnarValue::Array(array)),
         }
     }
+}
+
+/// The expression that a packed one stands for, over its arguments; None: it is none.
+pub fn unpacked(expr: &Expr) -> Result<Option<Expr>> {
+    let Expr::ScalarFunction(call) = expr else { return Ok(None) };
+    let Some(fused) = call.func.inner().downcast_ref::<Fused>() else { return Ok(None) };
+    let names: Vec<String> = fused.columns.iter().map(|id| column_name(*id)).collect();
+    let whole = fused.expr.clone().transform_up(|part| {
+        let place = match &part {
+            Expr::Column(column) => names.iter().position(|name| *name == column.name),
+            _ => None,
+        };
+        Ok(match place.and_then(|place| call.args.get(place)) {
+            Some(arg) => Transformed::yes(arg.clone()),
+            None => Transformed::no(part),
+        })
+    })?;
+    Ok(Some(whole.data))
 }
 
 /// An expression that may be packed: closed but for columns, and the same however often it is computed.

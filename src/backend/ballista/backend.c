@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #define FORMAT "ballista.logical.v1"
+#define EXPLAIN_FORMAT "ballista.explain.v1"
 
 void trn__ballista_unref(trn_ballista *b) {
   if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
@@ -64,7 +65,7 @@ static trn_status submit(trn_ballista *b, trn_layer_session *session, const trn_
   }
   if (!status) {
     trn_slice plan = {bytes.data, bytes.size, bytes.release, bytes.owner};
-    status = trn__ballista_run_start(b, &named, trn_layer_session_get(session), plan, out, &why);
+    status = trn__ballista_run_start(b, &named, trn_layer_session_get(session), plan, NULL, out, &why);
     if (!status && own) learn_functions(b, TRN_BALLISTA_FUNCTIONS_ALL);
     if (status == TRN_INVALID_ARGUMENT) { /* a plan of ours that it cannot read: it is made of other things */
       if (own && !b->options.functions) learn_functions(b, TRN_BALLISTA_FUNCTIONS_STOCK);
@@ -85,12 +86,57 @@ static trn_status execute(void *self, trn_layer_session *session, const trn_exec
   return stays ? trn_next_execute(session, request, out, error) : submit(b, session, request, out, error);
 }
 
+/* ---- explaining ---- */
+
+/* The cluster's own text. UNIMPLEMENTED, INVALID_ARGUMENT: it does not run there. */
+static trn_status explain_there(trn_ballista *b, trn_layer_session *session, trn_plan *plan, char **out,
+                                trn_error **error) {
+  trn_bytes bytes = {0};
+  trn_operation *operation = NULL;
+  struct ArrowSchema schema = {0};
+  char id[TRN_UUID_SIZE];
+  trn__uuid7(id);
+  const trn_execute_request request = {.struct_size = sizeof request, .operation_id = id, .plan = plan};
+  trn_status status = trn_next_encode(session, plan, EXPLAIN_FORMAT, &bytes, error);
+  trn_slice slice = {bytes.data, bytes.size, bytes.release, bytes.owner};
+  if (status) return status;
+  if (trn__ballista_explain_schema(&schema)) {
+    if (slice.release) slice.release(slice.owner);
+    return trn__no_memory(error);
+  }
+  status = trn__ballista_run_start(b, &request, trn_layer_session_get(session), slice, &schema, &operation, error);
+  if (!status) status = trn__ballista_explain_read(operation, out, error);
+  trn_operation_unref(operation);
+  schema.release(&schema);
+  return status;
+}
+
+static trn_status explain(void *self, trn_layer_session *session, trn_plan *plan, trn_explain_mode mode, char **out,
+                          trn_error **error) {
+  trn_ballista *b = self;
+  trn_error *why = NULL;
+  bool is_own = known_functions(b) == TRN_BALLISTA_FUNCTIONS_STOCK && trn__ballista_own_function(plan);
+  if (mode != TRN_EXPLAIN_PHYSICAL || is_own || trn__ballista_is_trivial(plan))
+    return trn_next_explain(session, plan, mode, out, error);
+  trn_status status = explain_there(b, session, plan, out, &why);
+  bool stays = status == TRN_UNIMPLEMENTED || status == TRN_INVALID_ARGUMENT;
+  if (status && !stays && error)
+    *error = why;
+  else
+    trn_error_unref(why);
+  return stays ? trn_next_explain(session, plan, mode, out, error) : status;
+}
+
 /* ---- sources: rows that clients send along ---- */
 
 static trn_status open_spooled(trn_ballista *b, trn_layer_session *session, const trn_source_request *request,
                                trn_source **out, struct ArrowSchema *schema, trn_error **error) {
   char *path = NULL;
   trn_status status = trn__ballista_spool_write(b->spool, request->data, request->data_size, &path, error);
+  if (status == TRN_UNIMPLEMENTED || status == TRN_INVALID_ARGUMENT) { /* whoever reads them here says what is wrong */
+    if (error) trn_error_unref(*error), *error = NULL;
+    return trn_next_open_source(session, request, out, schema, error);
+  }
   if (status) return status;
   const char *const paths[] = {path};
   trn_source_request file = {
@@ -147,6 +193,7 @@ static const trn_layer_ops layer_ops = {.struct_size = sizeof(trn_layer_ops),
                                         .source_ref = source_ref,
                                         .source_unref = source_unref,
                                         .execute = execute,
+                                        .explain = explain,
                                         .destroy = destroy};
 
 static bool copy_settings(trn_ballista *b) {

@@ -97,8 +97,8 @@ typedef struct trn_ballista_settings {
   size_t count, capacity;
   bool failed;
 } trn_ballista_settings;
-/* The safe ones, those of the configuration, those of the session, the job's name; a later one counts. To be finished also
- * after a failure. */
+/* The safe ones, those of the configuration, those of the session, the job's name; a later one counts. To be finished
+ * also after a failure. */
 trn_status trn__ballista_settings_collect(const trn_ballista_options *options, trn_session *session, const char *name,
                                           trn_ballista_settings *out, trn_error **error);
 void trn__ballista_settings_finish(trn_ballista_settings *settings);

@@ -404,7 +404,8 @@ trn_status trn__ballista_settings_collect(const trn_ballista_options *o, trn_ses
 static trn_status submit(trn_ballista_run *run, const trn_execute_request *request, trn_session *session,
                          trn_slice plan, trn_error **error) {
   trn_ballista_settings settings;
-  trn_status status = trn__ballista_settings_collect(&run->backend->options, session, request->operation_id, &settings, error);
+  trn_status status =
+      trn__ballista_settings_collect(&run->backend->options, session, request->operation_id, &settings, error);
   waiting *w = status ? NULL : waiting_create(run->backend->client);
   if (!w) {
     trn__ballista_settings_finish(&settings);

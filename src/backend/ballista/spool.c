@@ -1,5 +1,6 @@
 /* Rows that clients sent along and that are too large to travel in a plan: files that the cluster reads. A file belongs
  * to the source that was opened on it, and goes with it. */
+#include "arrow/ipc_file.h"
 #include "backend/ballista/backend.h"
 
 #include <errno.h>
@@ -67,22 +68,33 @@ static bool write_all(int fd, const char *at, size_t size) {
 trn_status trn__ballista_spool_write(trn_ballista_spool *spool, const void *data, size_t size, char **path,
                                      trn_error **error) {
   char id[TRN_UUID_SIZE];
+  trn_strbuf tail = {0};
+  *path = NULL;
+  trn_status status = trn__ipc_file_tail(data, size, &tail, error);
+  if (status) {
+    trn__strbuf_finish(&tail);
+    return status;
+  }
   pthread_mutex_lock(&spool->mu);
   bool is_full = spool->bytes + size > TRN_BALLISTA_SPOOL_BYTES_MAX;
   pthread_mutex_unlock(&spool->mu);
-  *path = NULL;
-  if (is_full)
+  if (is_full) {
+    trn__strbuf_finish(&tail);
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "rows of clients take more than %llu bytes in '%s'",
                          (unsigned long long)TRN_BALLISTA_SPOOL_BYTES_MAX, spool->directory);
+  }
   trn__uuid7(id);
   if (asprintf(path, "%s/trunnion-%s.arrow", spool->directory, id) < 0) {
     *path = NULL;
+    trn__strbuf_finish(&tail);
     return trn__no_memory(error);
   }
   int fd = open(*path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  bool ok = fd >= 0 && write_all(fd, data, size);
+  bool ok = fd >= 0 && write_all(fd, TRN_IPC_FILE_MAGIC, TRN_IPC_FILE_HEAD_SIZE) && write_all(fd, data, size) &&
+            write_all(fd, tail.data, tail.size);
   int code = errno;
   if (fd >= 0 && close(fd) != 0 && ok) ok = false, code = errno;
+  trn__strbuf_finish(&tail);
   if (ok) return TRN_OK;
   if (fd >= 0) unlink(*path);
   free(*path);
