@@ -5,6 +5,7 @@ mod aggregates;
 mod as_is;
 pub mod cluster;
 mod codec;
+mod codec_cluster;
 mod concat;
 mod decode;
 mod distinct;
