@@ -176,6 +176,28 @@ TRN_API trn_status trn_scheduler_create(const trn_scheduler_options *options, tr
  *  run fails with UNIMPLEMENTED. Blocks. Since 0.1. */
 TRN_API trn_status trn_scheduler_create_ballista(const trn_scheduler_options *options, const trn_ballista_options *ballista,
                                                  trn_backend *local, trn_scheduler **out, trn_error **error);
+
+/** Zero means the default. */
+typedef struct trn_ballista_here_options {
+  size_t struct_size;
+  const char *library_path;   /**< libtrunnion_ballista.so; NULL: beside the running program, then the loader's search */
+  const char *functions_path; /**< libtrunnion_functions.so; likewise */
+  trn_connector *connector;   /**< fetches outputs; a reference is taken. Required */
+  const char *host;           /**< where Ballista's protocol is served, for executors and its own clients; default 127.0.0.1 */
+  uint16_t port;              /**< 0: any free one */
+  bool pulls;                 /**< executors ask for tasks; otherwise they are sent */
+  bool proxies;               /**< outputs are fetched through this scheduler, not from the executors */
+  unsigned threads;           /**< default: cores */
+  int64_t data_seconds;       /**< how long outputs of ended jobs are kept; default 300 */
+} trn_ballista_here_options;
+/** Jobs run on a Ballista scheduler inside of this process, to which executors come (`trunnion-ballista executor`, with the
+ *  same function library); `local` as above. It serves Ballista's protocol at `*address` ("host:port"; trn_free; may be NULL
+ *  as a pointer), also to clients of its own, whose jobs are not in the store. A job dies with its process, and is LOST until
+ *  it is submitted again; outputs of jobs that ended are the executors'. The library is loaded, and stays. Effects: it
+ *  listens. Blocks. Errors: NOT_FOUND (a library), UNAVAILABLE (the port). Since 0.1. */
+TRN_API trn_status trn_scheduler_create_ballista_here(const trn_scheduler_options *options,
+                                                      const trn_ballista_here_options *here, trn_backend *local,
+                                                      char **address, trn_scheduler **out, trn_error **error);
 TRN_API trn_scheduler *trn_scheduler_ref(trn_scheduler *scheduler);
 /** The last unref of the scheduler stops it: jobs of this process that are still active are given up as by a death, at once
  *  LOST for others; on a cluster they go on. Handles of jobs stay valid: their status, output and subscriptions end with

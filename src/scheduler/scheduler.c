@@ -134,6 +134,7 @@ static void stop(trn_scheduler *s) {
   s->pool = NULL;
   pthread_mutex_unlock(&s->mu);
   trn__pool_destroy(pool);
+  if (s->runner->stop) s->runner->stop(s->runner_self);
   void *self;
   const trn_job_store_ops *ops = trn_job_store_get_ops(s->store, &self);
   if (was_leased) (void)ops->renew(self, s->owner, 0, tell_nobody, NULL, NULL);

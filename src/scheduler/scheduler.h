@@ -4,7 +4,7 @@
  *   job.c         handles: status, cancel, output  events.c   subscriptions, waiting
  *   run.c         a job from the queue to its end  keeper.c   the lease; other schedulers' jobs
  *   record.c      records: copies, lists as bytes   spool.c    outputs as files
- *   on_backend.c, on_ballista.c                   where jobs run; remote_output.c: outputs of clusters
+ *   on_backend.c, on_ballista.c, on_ballista_here.c    where jobs run; remote_*.c: outputs of clusters
  *   store.c, store_sql.c over store_sqlite.c or store_postgres.c */
 #ifndef TRN_SCHEDULER_SCHEDULER_H
 #define TRN_SCHEDULER_SCHEDULER_H
@@ -63,6 +63,7 @@ typedef struct trn_runner_ops {
   trn_status (*output)(void *self, const trn_job_record *record, trn_stream **out, trn_error **error);
   /* Makes away with the output of an attempt, also of one that left it half written; `all`: of earlier ones too. */
   void (*remove)(void *self, const trn_job_record *record, bool all);
+  void (*stop)(void *self); /* the scheduler stops: no attempt runs any more; outputs are still read. NULL: nothing to do */
   void (*destroy)(void *self);
 } trn_runner_ops;
 
