@@ -284,7 +284,7 @@ static const trn_operation_ops operation_ops = {.struct_size = sizeof(trn_operat
 /* ---- planning that can be cancelled ---- */
 
 void trn__embedded_watch(const trn_embedded *b, const trn_cancel *cancel) {
-  (void)b, (void)cancel;
+  if (TRN_ENGINE_HAS(b->engine, watch)) b->engine->watch(trn__cancel_flag(cancel));
 }
 
 trn_status trn__embedded_why(trn_status status, const trn_cancel *cancel, trn_error **error) {

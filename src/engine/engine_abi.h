@@ -254,6 +254,9 @@ typedef struct trn_engine {
                         trn_engine_error *);
   /* What a table is, for policies: a byte of TRN_ENGINE_ABOUT_*, and its schema. */
   int32_t (*source_about)(trn_engine_source *, trn_engine_bytes *out, struct ArrowSchema *out_schema, trn_engine_error *);
+  /* From now on blocking calls of this thread end with CANCELLED soon after *flag turned 1; NULL: they go to their end. The
+   * flag is read until the next watch. */
+  void (*watch)(const uint32_t *flag);
 } trn_engine;
 enum {
   TRN_ENGINE_ABOUT_UNKNOWN = 0,

@@ -47,6 +47,7 @@ struct Puller {
     next_partition: usize,
     running: VecDeque<Receiver>,
     tasks: Arc<Mutex<Vec<AbortHandle>>>,
+    is_cancelled: Arc<AtomicBool>,
     stash: Option<Fallible<RecordBatch>>,
     /// The stream is over: why, when it failed.
     end: Option<Result<(), Failure>>,
@@ -178,9 +179,9 @@ impl Puller {
                 bytes: 0,
                 has_sent: false,
             };
-            let partition = self.next_partition;
+            let (partition, is_cancelled) = (self.next_partition, Arc::clone(&self.is_cancelled));
             let task = self.runtime.handle()?.spawn(async move {
-                let run = run_partition(plan, partition, context, joiner);
+                let run = crate::cancel::during(is_cancelled, run_partition(plan, partition, context, joiner));
                 let result = AssertUnwindSafe(run).catch_unwind().await;
                 let result = result.unwrap_or_else(|payload| Err(Failure::from_panic(payload)));
                 if let Err(failure) = result {
@@ -369,6 +370,7 @@ impl Execution {
             next_partition: 0,
             running: VecDeque::new(),
             tasks: Arc::clone(&tasks),
+            is_cancelled: Arc::clone(&is_cancelled),
             stash: None,
             end: None,
             encoder: None,

@@ -112,6 +112,7 @@ fn fold(lists: &ListArray, zero: &ArrayRef, merge: &LambdaArgument, order: &UInt
     let mut live = rows.len();
     let mut step = 0;
     loop {
+        crate::cancel::check()?;
         let longer = rows[..live].partition_point(|row| length(*row) > step);
         if longer < live {
             ended.push(states.slice(longer, live - longer));

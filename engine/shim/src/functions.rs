@@ -263,6 +263,7 @@ impl ScalarUDFImpl for LibraryScalar {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        crate::cancel::check()?;
         Ok(self.evaluate(args)?)
     }
 }

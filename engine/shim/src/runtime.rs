@@ -103,7 +103,9 @@ impl Runtime {
             .with_config(config)
             .with_runtime_env(environment.build_arc()?)
             .with_query_planner(Arc::new(crate::sample::Planner))
-            .with_physical_optimizer_rules(crate::physical::rules())
+            .with_analyzer_rules(crate::cancel::analyzer_rules())
+            .with_optimizer_rules(crate::cancel::optimizer_rules())
+            .with_physical_optimizer_rules(crate::cancel::physical_rules(crate::physical::rules()))
             .build();
         let libraries = unsafe { slice(options.libraries, options.library_count, "libraries") }?;
         let functions = unsafe { Functions::read(libraries) }?;

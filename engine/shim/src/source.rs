@@ -18,6 +18,7 @@ use crate::features::datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
 };
 use crate::features::futures::TryStreamExt;
+use crate::range::Range;
 use crate::runtime::{Session, slice, text};
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -26,6 +27,41 @@ use std::sync::Arc;
 pub struct Source {
     pub provider: Arc<dyn TableProvider>,
     pub schema: SchemaRef,
+}
+
+/// What a table is, for those who must know: the first byte of `about`.
+mod about {
+    pub const UNKNOWN: u8 = 0;
+    /// Then the format and the paths, each ended by a NUL.
+    pub const FILES: u8 = 1;
+    pub const ROWS: u8 = 2;
+    pub const GENERATED: u8 = 3;
+}
+
+impl Source {
+    pub fn about(&self) -> Vec<u8> {
+        let Some(files) = self.provider.downcast_ref::<ListingTable>() else {
+            return if self.provider.is::<MemTable>() {
+                vec![about::ROWS]
+            } else if self.provider.is::<Range>() {
+                vec![about::GENERATED]
+            } else {
+                vec![about::UNKNOWN]
+            };
+        };
+        let mut out = vec![about::FILES];
+        let mut put = |text: &str| {
+            out.extend(text.bytes().filter(|byte| *byte != 0));
+            out.push(0);
+        };
+        put(&files.options().format.get_ext());
+        for path in files.table_paths() {
+            // Of a pattern, the directory that all its files are below.
+            let local = path.get_url().to_file_path().ok();
+            put(local.as_deref().and_then(|local| local.to_str()).unwrap_or(path.as_str()));
+        }
+        out
+    }
 }
 
 struct Options<'a> {
