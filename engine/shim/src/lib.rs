@@ -3,6 +3,7 @@
 mod abi;
 mod aggregates;
 mod as_is;
+mod cancel;
 pub mod cluster;
 mod codec;
 mod codec_cluster;
@@ -380,6 +381,19 @@ unsafe extern "C" fn source_ffi(
     })
 }
 
+unsafe extern "C" fn source_about(
+    source: Handle,
+    out: *mut EngineBytes,
+    out_schema: *mut FFI_ArrowSchema,
+    error: *mut EngineError,
+) -> i32 {
+    guard(error, || {
+        let source: &Source = unsafe { borrow(source) }?;
+        give_bytes(out, ipc::owned_bytes(source.about()))?;
+        give_schema(out_schema, &source.schema)
+    })
+}
+
 unsafe extern "C" fn statement_plan(
     session: Handle,
     input: *const StatementInput,
@@ -539,6 +553,10 @@ unsafe extern "C" fn execution_release(handle: Handle) {
     });
 }
 
+unsafe extern "C" fn watch(flag: *const u32) {
+    guard_void(|| cancel::watch(flag));
+}
+
 static ENGINE: Engine = Engine {
     struct_size: size_of::<Engine>(),
     abi: abi::ENGINE_ABI,
@@ -576,6 +594,8 @@ static ENGINE: Engine = Engine {
     encode,
     source_table,
     source_ffi,
+    source_about,
+    watch,
 };
 
 /// The library's only export.
