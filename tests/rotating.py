@@ -13,6 +13,7 @@ from conftest import start_server  # noqa: E402
 import soak  # noqa: E402
 
 # Each suite: the program, its arguments, where its output says how many passed, and how many must: what was reached.
+ERRORS_FLOOR = 30  # of 30
 FLOORS = json.loads((ROOT / "tests/floors.json").read_text())
 
 
@@ -42,6 +43,40 @@ def yardstick(name, url):
     if passed < spec["floor"]:
         print(output[-3000:])
     return passed >= spec["floor"]
+
+
+def probes(text):
+    """What errprobe.py printed: for each question the status, the exception's class and the condition, or that it was answered."""
+    found = []
+    for line in text.splitlines():
+        if not line.startswith("   "):
+            found.append([line.strip()])
+        elif line.startswith("   code"):
+            found[-1].append(line.split()[1])
+        elif line.startswith("   ErrorInfo"):
+            found[-1].append(line.split()[1])
+            found[-1] += sorted(re.findall(r"'(?:errorClass|sqlState)': '([^']*)'", line))
+        elif line.startswith("   ok"):
+            found[-1].append("ok")
+    return found
+
+
+def errors(url):
+    """Wrong requests of every kind: the share whose status, exception and condition are those recorded from Spark."""
+    program, recorded = TOOLS / "errprobe.py", TOOLS.parent / "data/spark/errprobe_spark420.txt"
+    if not program.exists() or not recorded.exists():
+        print("SKIPPED: errors: errprobe.py or what Spark answered is not on this machine", flush=True)
+        return True
+    done = subprocess.run([sys.executable, str(program)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=280,
+                          env=dict(os.environ, SPARK_REMOTE=url))
+    wanted, got = probes(recorded.read_text()), {found[0]: found for found in probes(done.stdout)}
+    # a condition whose parameters are too long for the trailers: Spark leaves its name out, too
+    equal = [probe for probe in wanted if probe == got.get(probe[0]) or probe == (got.get(probe[0]) or [])[:-1]]
+    print(f"errors: {len(equal)} of {len(wanted)} as Spark's, floor {ERRORS_FLOOR}", flush=True)
+    for probe in wanted:
+        if probe not in equal:
+            print(f"  {probe} but {got.get(probe[0])}")
+    return len(equal) >= ERRORS_FLOOR
 
 
 GOLDEN_JAR = pathlib.Path.home() / ".m2/repository/org/apache/spark/spark-sql_2.13/4.2.0/spark-sql_2.13-4.2.0-tests.jar"
@@ -180,6 +215,8 @@ def run(name, url):
         return host(name.removeprefix("host-"))
     if name == "golden":
         return golden(url)
+    if name == "errors":
+        return errors(url)
     if name.startswith("generation-"):
         return generation(name.removeprefix("generation-"), url)
     return yardstick(name, url)
@@ -192,7 +229,7 @@ def main():
     parser.add_argument("--only", default="", help="these parts, with commas between")
     parser.add_argument("--record-golden", action="store_true", help="write the lists of golden queries that fail")
     options = parser.parse_args()
-    names = sorted([*FLOORS, "golden", "leaks", "soak", "tsan", "producers", *(f"generation-{name}" for name in GENERATIONS),
+    names = sorted([*FLOORS, "errors", "golden", "leaks", "soak", "tsan", "producers", *(f"generation-{name}" for name in GENERATIONS),
                     *(f"host-{name}" for name in HOSTS),
                     *(f"interop-{name}" for name in INTEROP)])
     chosen = names if options.all else [random.Random(options.seed).choice(names)]
