@@ -113,6 +113,15 @@ static bool make_room(trn_job *job) {
   return true;
 }
 
+/* Without memory the newest word is the one that counts: whoever has read the last one reads it again. There is always one:
+ * the first has its place since the job was made. */
+static void replace_last(trn_job *job, const trn_job_status *now) {
+  job->events[job->event_count - 1] = *now;
+  if (job->attempt_at == job->event_count) job->attempt_at--;
+  for (trn_job_subscription *s = job->subscriptions; s; s = s->next)
+    if (s->at == job->event_count && !s->is_over) s->at--;
+}
+
 /* Everyone who is owed something: one after the other, since sending wants no lock. */
 static void send_owed(trn_job *job) {
   for (;;) {
@@ -142,13 +151,13 @@ void trn__job_event(trn_job *job) {
     job->attempt_at = job->event_count;
     last = NULL;
   }
-  bool is_merged = last && last->state == now.state && (count >= TRN_JOB_EVENTS_MAX || !make_room(job));
+  bool is_merged = last && last->state == now.state && count >= TRN_JOB_EVENTS_MAX;
   if (is_merged)
     *last = now;
   else if (make_room(job))
     job->events[job->event_count++] = now;
-  else if (last) /* no memory: the newest word is the one that counts */
-    *last = now;
+  else
+    replace_last(job, &now);
   pthread_cond_broadcast(&job->changed);
   send_owed(job);
 }

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+enum { EVENTS_MIN = 8 };
+
 /* ---- life ---- */
 
 trn_status trn__job_create(trn_scheduler *s, const trn_job_record *record, trn_job **out) {
@@ -10,10 +12,13 @@ trn_status trn__job_create(trn_scheduler *s, const trn_job_record *record, trn_j
   trn_job *job = calloc(1, sizeof *job);
   if (!job) return TRN_RESOURCE_EXHAUSTED;
   job->id = trn__text_copy(record->id);
-  trn_status status = job->id ? trn__job_copy_init(&job->copy, record) : TRN_RESOURCE_EXHAUSTED;
+  job->events = calloc(EVENTS_MIN, sizeof *job->events);
+  job->event_capacity = EVENTS_MIN;
+  trn_status status = job->id && job->events ? trn__job_copy_init(&job->copy, record) : TRN_RESOURCE_EXHAUSTED;
   if (!status && trn__condition_init(&job->changed)) status = TRN_RESOURCE_EXHAUSTED;
   if (status) {
     trn__job_copy_finish(&job->copy);
+    free(job->events);
     free(job->id);
     free(job);
     return status;

@@ -22,16 +22,22 @@ enum { HANGING = 1000001, FAILING = 1000002, SLOW_ID = 7, WAIT_MS = 20000, LEASE
 
 /* ---- queries ---- */
 
+/* NULL: no memory. */
 static inline trn_plan *range_with(int64_t rows, uint32_t id) {
   trn_arena *arena = trn__arena_create(0);
   const trn_column column = {.id = id, .type = trn__type(TRN_TYPE_INT64)};
-  trn_field *field = TRN_NEW(arena, trn_field);
-  trn_rel *rel = trn__rel_create(arena, TRN_REL_RANGE, NULL, 0, NULL, 0, &column, 1);
+  trn_field *field = arena ? TRN_NEW(arena, trn_field) : NULL;
+  trn_rel *rel = field ? trn__rel_create(arena, TRN_REL_RANGE, NULL, 0, NULL, 0, &column, 1) : NULL;
   trn_plan *plan = NULL;
-  *field = (trn_field){.name = "id", .type = column.type};
-  rel->u.range.end = rows;
-  rel->u.range.step = 1;
-  assert_int_equal(trn__plan_create(arena, rel, field, id + 1, NULL, NULL, &plan), TRN_OK);
+  if (rel) {
+    *field = (trn_field){.name = "id", .type = column.type};
+    rel->u.range.end = rows;
+    rel->u.range.step = 1;
+  }
+  if (!rel)
+    trn__arena_unref(arena);
+  else if (trn__plan_create(arena, rel, field, id + 1, NULL, NULL, &plan)) /* takes the arena */
+    plan = NULL;
   return plan;
 }
 
@@ -53,7 +59,7 @@ static inline trn_status decode_query(void *self, trn_session *session, const tr
     *out = range_of(FAILING);
   else
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "no query: %s", text);
-  return TRN_OK;
+  return *out ? TRN_OK : trn__no_memory(error);
 }
 
 /* What the plan says: the second batch never comes, or fails; each takes a while. */
