@@ -8,7 +8,7 @@ root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
 say() { printf '%s\n' "$*" >&2; }
 
 packages="cmake ninja-build pkg-config gcc libnghttp2-dev libuv1-dev libssl-dev zlib1g-dev libprotobuf-c-dev protobuf-compiler
-protobuf-c-compiler libcmocka-dev libcjson-dev libyaml-dev libsqlite3-dev liblz4-dev python3-venv maven"
+protobuf-c-compiler libcmocka-dev libcjson-dev libyaml-dev libsqlite3-dev liblz4-dev python3-venv maven postgresql"
 missing=""
 if command -v dpkg-query >/dev/null 2>&1; then
   for package in $packages; do
@@ -17,6 +17,7 @@ if command -v dpkg-query >/dev/null 2>&1; then
       ninja-build) command -v ninja >/dev/null 2>&1 && continue ;;
       gcc) command -v cc >/dev/null 2>&1 && continue ;;
       maven) command -v mvn >/dev/null 2>&1 && continue ;;
+      postgresql) ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && continue ;; # for tests of the job store
       python3-venv) python3 -c 'import ensurepip, venv' >/dev/null 2>&1 && continue ;;
     esac
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"

@@ -17,7 +17,8 @@ static trn_status malformed(trn_error **error) {
 }
 
 /* Gives `*out` (free) and `*pairs`, whose texts lie behind them. */
-static trn_status read_metadata(reader *r, const table *t, unsigned index, trn_kv **out, size_t *count, trn_error **error) {
+static trn_status read_metadata(reader *r, const table *t, unsigned index, trn_kv **out, size_t *count,
+                                trn_error **error) {
   size_t at = vector(r, t, index, 4, count), bytes = 0;
   for (int pass = 0; pass < 2; pass++) {
     char *texts = pass ? (char *)(*out + *count) : NULL;
@@ -61,7 +62,8 @@ static bool nested_format(reader *r, unsigned type, const table *t, char out[160
 
 static trn_status read_field(schema_reader *s, size_t at, unsigned depth, struct ArrowSchema *out, trn_error **error);
 
-static trn_status read_children(schema_reader *s, size_t at, unsigned depth, struct ArrowSchema *out, trn_error **error) {
+static trn_status read_children(schema_reader *s, size_t at, unsigned depth, struct ArrowSchema *out,
+                                trn_error **error) {
   trn_status status = TRN_OK;
   for (int64_t i = 0; i < out->n_children && !status; i++) {
     size_t place = at + 4 * (size_t)i, to = place + (size_t)get(&s->r, place, 4);
@@ -96,8 +98,10 @@ static trn_status read_field(schema_reader *s, size_t at, unsigned depth, struct
   size_t children = vector(r, &field, 5, 4, &count);
   int64_t flags = number(r, &field, 1, 1, 0) & 1 ? ARROW_FLAG_NULLABLE : 0;
   if (r->bad || !type_at || !s->nodes_left--) return malformed(error);
-  if (depth > IPC_DEPTH_MAX) return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "The Arrow schema is nested too deep");
-  if (field_at(r, &field, 4, 4)) return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "Arrow dictionaries are not read");
+  if (depth > IPC_DEPTH_MAX)
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "The Arrow schema is nested too deep");
+  if (field_at(r, &field, 4, 4))
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "Arrow dictionaries are not read");
   bool is_nested = nested_format(r, type, &type_table, format, &flags);
   trn_status status = is_nested ? TRN_OK : trn__ipc_flat_format(r, type, &type_table, format, error);
   if (status) return status;
@@ -110,7 +114,8 @@ static trn_status read_field(schema_reader *s, size_t at, unsigned depth, struct
 }
 
 trn_status trn__ipc_import_schema(const void *header, size_t size, struct ArrowSchema *out, trn_error **error) {
-  schema_reader s = {.r = {header, size, false}, .nodes_left = size / 8 < TRN_SCHEMA_NODES_MAX ? size / 8 : TRN_SCHEMA_NODES_MAX};
+  schema_reader s = {.r = {header, size, false},
+                     .nodes_left = size / 8 < TRN_SCHEMA_NODES_MAX ? size / 8 : TRN_SCHEMA_NODES_MAX};
   reader *r = &s.r;
   trn_kv *metadata = NULL;
   size_t count, metadata_count = 0;

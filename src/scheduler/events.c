@@ -1,5 +1,5 @@
-/* What is told of a job: its events, who subscribes to them, who waits. A job keeps the events of its attempts here, and each
- * subscription a place among them: so nobody is too slow. */
+/* What is told of a job: its events, who subscribes to them, who waits. A job keeps the events of its attempts here,
+ * and each subscription a place among them: so nobody is too slow. */
 #include "scheduler/scheduler.h"
 
 struct trn_job_subscription {
@@ -98,8 +98,9 @@ static trn_status send(trn_job_subscription *s) {
 }
 
 static bool same(const trn_job_status *a, const trn_job_status *b) {
-  return a->state == b->state && a->attempt == b->attempt && a->stages == b->stages && a->stages_done == b->stages_done &&
-         a->tasks == b->tasks && a->tasks_done == b->tasks_done && a->rows == b->rows && a->bytes == b->bytes;
+  return a->state == b->state && a->attempt == b->attempt && a->stages == b->stages &&
+         a->stages_done == b->stages_done && a->tasks == b->tasks && a->tasks_done == b->tasks_done &&
+         a->rows == b->rows && a->bytes == b->bytes;
 }
 
 /* Places of the attempt's events; false: there is no memory for more. */
@@ -113,8 +114,8 @@ static bool make_room(trn_job *job) {
   return true;
 }
 
-/* Without memory the newest word is the one that counts: whoever has read the last one reads it again. There is always one:
- * the first has its place since the job was made. */
+/* Without memory the newest word is the one that counts: whoever has read the last one reads it again. There is always
+ * one: the first has its place since the job was made. */
 static void replace_last(trn_job *job, const trn_job_status *now) {
   job->events[job->event_count - 1] = *now;
   if (job->attempt_at == job->event_count) job->attempt_at--;

@@ -60,7 +60,9 @@ void trn_job_unref(trn_job *job) {
   trn__scheduler_let_go(s);
 }
 
-const char *trn_job_id(const trn_job *job) { return job->id; }
+const char *trn_job_id(const trn_job *job) {
+  return job->id;
+}
 
 trn_job *trn__job_find(trn_scheduler *s, const char *id) {
   pthread_mutex_lock(&s->mu);
@@ -87,7 +89,8 @@ trn_status trn__job_enter(trn_job *job, trn_job **other) {
 
 /* ---- what the store has ---- */
 
-/* Whoever is recorded as alive here, and is not, is lost too: after an insert that nobody could confirm. locks: mu held */
+/* Whoever is recorded as alive here, and is not, is lost too: after an insert that nobody could confirm. locks: mu held
+ */
 static bool is_lost(const trn_job *job, const trn_job_record *r) {
   return trn__job_is_active(r->state) && (!r->is_owner_alive || strcmp(r->owner, job->scheduler->owner) == 0);
 }
@@ -98,8 +101,8 @@ static void learn(trn_job *job, trn_job_copy *copy) {
   /* An answer that was under way while an attempt began or ended here is older than what is known. */
   const trn_job_record *old_record = &job->copy.record, *r = &copy->record;
   bool is_newer = r->attempt > old_record->attempt || r->submitted_ms != old_record->submitted_ms;
-  bool is_same_or_on = r->attempt == old_record->attempt &&
-                       (trn__job_is_active(old_record->state) || !trn__job_is_active(r->state));
+  bool is_same_or_on =
+      r->attempt == old_record->attempt && (trn__job_is_active(old_record->state) || !trn__job_is_active(r->state));
   if (!job->is_ours && (is_newer || is_same_or_on)) {
     if (is_newer) trn_error_unref(job->failure), job->failure = NULL;
     trn_job_copy old = job->copy;
@@ -240,8 +243,8 @@ static trn_status get_output(trn_job *job, trn_job_copy *copy, trn_error **error
   if (status) return status;
   const trn_job_record *r = &copy->record;
   if (r->state != TRN_JOB_SUCCEEDED)
-    status = trn_error_set(error, TRN_FAILED_PRECONDITION, "JOB_HAS_NO_OUTPUT", "Job %s has no output: it is %s", job->id,
-                           trn_job_state_name(r->state));
+    status = trn_error_set(error, TRN_FAILED_PRECONDITION, "JOB_HAS_NO_OUTPUT", "Job %s has no output: it is %s",
+                           job->id, trn_job_state_name(r->state));
   else if (r->is_released)
     status = trn_error_set(error, TRN_NOT_FOUND, "JOB_OUTPUT_RELEASED", "The output of job %s was released", job->id);
   if (status) trn__job_copy_finish(copy);

@@ -1,5 +1,5 @@
-/* The keeper: a thread per scheduler, while it is needed: renews the lease, hears what others want cancelled, writes what the
- * store did not take, looks at others' jobs that somebody here watches. */
+/* The keeper: a thread per scheduler, while it is needed: renews the lease, hears what others want cancelled, writes
+ * what the store did not take, looks at others' jobs that somebody here watches. */
 #include "scheduler/scheduler.h"
 
 enum { KEEPER_STEP_MS_MAX = 1000, KEEPER_STEP_MS_MIN = 5, KEEPER_STACK_BYTES = 512 * 1024 };
@@ -69,7 +69,8 @@ static trn_job *take_followed(trn_scheduler *s) {
   pthread_mutex_lock(&s->mu);
   trn_job *list = s->followed;
   s->followed = NULL;
-  for (trn_job *job = list; job; job = job->next_followed) job->is_followed = false, job->next_taken = job->next_followed;
+  for (trn_job *job = list; job; job = job->next_followed)
+    job->is_followed = false, job->next_taken = job->next_followed;
   pthread_mutex_unlock(&s->mu);
   return list;
 }

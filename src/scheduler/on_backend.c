@@ -1,5 +1,5 @@
-/* Jobs on a backend of this process: executed as any query, the result's batches written to files as they come. A thread is
- * used while something is planned or written, none while the backend computes. */
+/* Jobs on a backend of this process: executed as any query, the result's batches written to files as they come. A
+ * thread is used while something is planned or written, none while the backend computes. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -182,9 +182,13 @@ static void cancel(void *run) {
   trn_stream_cancel(r->stream);
 }
 
-static void close_run(void *run) { run_unref(run); }
+static void close_run(void *run) {
+  run_unref(run);
+}
 
-static trn_status metrics(void *run, char **out) { return trn_operation_metrics(((backend_run *)run)->operation, out); }
+static trn_status metrics(void *run, char **out) {
+  return trn_operation_metrics(((backend_run *)run)->operation, out);
+}
 
 static trn_status output(void *self, const trn_job_record *record, trn_stream **out, trn_error **error) {
   (void)self;

@@ -1,5 +1,5 @@
-/* Jobs on a Ballista scheduler elsewhere, also a stock one: submitted by a call that gives its job's id, which is recorded
- * before anything else happens; then asked for its status until it is over. */
+/* Jobs on a Ballista scheduler elsewhere, also a stock one: submitted by a call that gives its job's id, which is
+ * recorded before anything else happens; then asked for its status until it is over. */
 #include <stdio.h>
 
 #include "scheduler/remote.h"
@@ -270,14 +270,6 @@ static trn_status hand_over(remote_run *r, trn_plan *plan, trn_error **error) {
   return status;
 }
 
-static trn_status write_schema(trn_plan *plan, trn_strbuf *out, trn_error **error) {
-  struct ArrowSchema schema = {0};
-  trn_status status = trn_plan_schema(plan, &schema);
-  if (!status) status = trn__ipc_write_schema(&schema, out);
-  trn__schema_release(&schema);
-  return status ? trn_error_set(error, status, NULL, "the result's schema cannot be written as Arrow IPC") : TRN_OK;
-}
-
 static void begin_asking(remote_run *r, void **run) {
   atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
   *run = r;
@@ -290,7 +282,7 @@ static trn_status start(void *self, trn_job *job, void **run, trn_error **error)
   trn_strbuf schema = {0};
   trn_status status = run_create(self, job, &r, error);
   if (!status) status = trn__job_plan(job, &plan, error);
-  if (!status) status = write_schema(plan, &schema, error);
+  if (!status) status = trn__remote_schema(plan, &schema, error);
   if (!status) status = hand_over(r, plan, error);
   if (!status) {
     status = trn__job_known_as(job, r->backend_id, (trn_slice){.data = schema.data, .size = schema.size}, error);
@@ -334,9 +326,15 @@ static trn_status probe(void *self, const trn_job_record *record, trn_error **er
   return status;
 }
 
-static void cancel(void *run) { atomic_store(&((remote_run *)run)->is_cancelled, true); } /* heard by the next question */
-static void abandon(void *run) { atomic_store(&((remote_run *)run)->is_abandoned, true); }
-static void close_run(void *run) { run_unref(run); }
+static void cancel(void *run) {
+  atomic_store(&((remote_run *)run)->is_cancelled, true);
+} /* heard by the next question */
+static void abandon(void *run) {
+  atomic_store(&((remote_run *)run)->is_abandoned, true);
+}
+static void close_run(void *run) {
+  run_unref(run);
+}
 
 static trn_status output(void *self, const trn_job_record *record, trn_stream **out, trn_error **error) {
   return trn__remote_output_open(((on_ballista *)self)->client, record, out, error);
@@ -374,7 +372,8 @@ static bool keep_settings(on_ballista *b) {
   bool ok = copy != NULL;
   for (size_t i = 0; i < o->setting_count && ok; i++) {
     const char *value = o->settings[i].value;
-    copy[i] = (trn_kv){trn__arena_strdup(b->arena, o->settings[i].key), value ? trn__arena_strdup(b->arena, value) : NULL};
+    copy[i] =
+        (trn_kv){trn__arena_strdup(b->arena, o->settings[i].key), value ? trn__arena_strdup(b->arena, value) : NULL};
     ok = copy[i].key && (!value || copy[i].value);
   }
   o->settings = copy;

@@ -1,5 +1,5 @@
-/* Jobs on a Ballista scheduler inside of this process: executors register with it, and it tells of each change before anybody
- * can see it. What it knows dies with the process; outputs of jobs that ended are the executors'. */
+/* Jobs on a Ballista scheduler inside of this process: executors register with it, and it tells of each change before
+ * anybody can see it. What it knows dies with the process; outputs of jobs that ended are the executors'. */
 #include <stdio.h>
 
 #include "backend/ballista/wire.h"
@@ -123,18 +123,10 @@ static int32_t on_changed(void *user, const trn_bsched_event *event) {
 /* ---- the runner ---- */
 
 static void name_attempt(here_run *r) {
-  int size = r->attempt.attempt == 1 ? snprintf(r->name, sizeof r->name, "%s", r->attempt.id)
-                                     : snprintf(r->name, sizeof r->name, "%s.%llu", r->attempt.id,
-                                                (unsigned long long)r->attempt.attempt);
+  int size = r->attempt.attempt == 1
+                 ? snprintf(r->name, sizeof r->name, "%s", r->attempt.id)
+                 : snprintf(r->name, sizeof r->name, "%s.%llu", r->attempt.id, (unsigned long long)r->attempt.attempt);
   if ((size_t)size >= sizeof r->name) trn__uuid7(r->name);
-}
-
-static trn_status write_schema(trn_plan *plan, trn_strbuf *out, trn_error **error) {
-  struct ArrowSchema schema = {0};
-  trn_status status = trn_plan_schema(plan, &schema);
-  if (!status) status = trn__ipc_write_schema(&schema, out);
-  trn__schema_release(&schema);
-  return status ? trn_error_set(error, status, NULL, "the result's schema cannot be written as Arrow IPC") : TRN_OK;
 }
 
 static trn_status submit(here_run *r, trn_plan *plan, trn_error **error) {
@@ -182,7 +174,7 @@ static trn_status start(void *self, trn_job *job, void **run, trn_error **error)
   trn__job_attempt(job, &r->attempt);
   name_attempt(r);
   trn_status status = trn__job_plan(job, &plan, error);
-  if (!status) status = write_schema(plan, &schema, error);
+  if (!status) status = trn__remote_schema(plan, &schema, error);
   if (!status) status = trn__job_known_as(job, r->name, (trn_slice){.data = schema.data, .size = schema.size}, error);
   if (!status) status = enter_run(r, error);
   if (!status && (status = submit(r, plan, error))) {
@@ -231,7 +223,9 @@ static void abandon(void *run) {
   if (trn__pool_submit(r->h->pool, abandon_now, run_ref(r))) run_unref(r);
 }
 
-static void close_run(void *run) { run_unref(run); }
+static void close_run(void *run) {
+  run_unref(run);
+}
 
 static trn_status output(void *self, const trn_job_record *record, trn_stream **out, trn_error **error) {
   return trn__remote_output_open(((on_here *)self)->client, record, out, error);
@@ -301,9 +295,9 @@ static trn_status open_client(on_here *h, const trn_ballista_here_options *o, tr
   return trn__ballista_client_create(&options, &h->client, error);
 }
 
-trn_status trn_scheduler_create_ballista_here(const trn_scheduler_options *options, const trn_ballista_here_options *given,
-                                              trn_backend *local, char **address, trn_scheduler **out,
-                                              trn_error **error) {
+trn_status trn_scheduler_create_ballista_here(const trn_scheduler_options *options,
+                                              const trn_ballista_here_options *given, trn_backend *local,
+                                              char **address, trn_scheduler **out, trn_error **error) {
   trn_ballista_here_options o = {0};
   *out = NULL;
   if (address) *address = NULL;

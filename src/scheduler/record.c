@@ -125,7 +125,9 @@ trn_status trn__store_get(trn_job_store *store, const char *id, bool with_query,
 
 /* ---- lists as bytes: a count, then sizes with what they count; little endian as the host's ---- */
 
-static void put_number(trn_strbuf *out, uint32_t number) { trn__strbuf_add(out, &number, sizeof number); }
+static void put_number(trn_strbuf *out, uint32_t number) {
+  trn__strbuf_add(out, &number, sizeof number);
+}
 
 static void put_bytes(trn_strbuf *out, const void *data, size_t size) {
   if (size >= ABSENT) out->failed = true;
@@ -133,7 +135,9 @@ static void put_bytes(trn_strbuf *out, const void *data, size_t size) {
   if (data) trn__strbuf_add(out, data, size);
 }
 
-static void put_text(trn_strbuf *out, const char *text) { put_bytes(out, text, text ? strlen(text) : 0); }
+static void put_text(trn_strbuf *out, const char *text) {
+  put_bytes(out, text, text ? strlen(text) : 0);
+}
 
 void trn__texts_encode(trn_strbuf *out, const char *const *texts, size_t count) {
   put_number(out, (uint32_t)count);
@@ -207,7 +211,8 @@ trn_status trn__kvs_decode(trn_arena *arena, trn_bytes_reader *from, const trn_k
   return status;
 }
 
-trn_status trn__locations_decode(trn_arena *arena, trn_bytes_reader *from, const trn_job_location **out, size_t *count) {
+trn_status trn__locations_decode(trn_arena *arena, trn_bytes_reader *from, const trn_job_location **out,
+                                 size_t *count) {
   size_t size;
   if (!get_count(from, 24, count)) return TRN_DATA_LOSS;
   trn_job_location *items = TRN_NEW_N(arena, trn_job_location, *count);

@@ -33,8 +33,8 @@ trn_status trn__job_plan(trn_job *job, trn_plan **out, trn_error **error) {
   }
   *out = NULL;
   if (!r->format || !r->query)
-    return trn_error_set(error, TRN_FAILED_PRECONDITION, "JOB_HAS_NO_QUERY", "Nothing is recorded of job %s that could run",
-                         job->id);
+    return trn_error_set(error, TRN_FAILED_PRECONDITION, "JOB_HAS_NO_QUERY",
+                         "Nothing is recorded of job %s that could run", job->id);
   trn_plan_input input = {.struct_size = sizeof input,
                           .format = r->format,
                           .data = r->query,

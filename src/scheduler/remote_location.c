@@ -1,12 +1,12 @@
-/* Where outputs on a cluster are, as records have it. */
+/* Where outputs on a cluster are and what they look like, as records have it. */
 #include "scheduler/remote.h"
 
 #include "backend/ballista/wire.h"
 
 static const char scheme[] = "grpc://";
 
-/* ---- writing: Action { fetch_partition = 3 { job_id = 1, stage_id = 2, partition_id = 3, host = 5, port = 6, file_id = 7,
- * layout = 9 } } ---- */
+/* ---- writing: Action { fetch_partition = 3 { job_id = 1, stage_id = 2, partition_id = 3, host = 5, port = 6, file_id
+ * = 7, layout = 9 } } ---- */
 
 static trn_strbuf ticket_of(const trn_ballista_location *l) {
   trn_strbuf fetch = {0}, action = {0};
@@ -47,6 +47,16 @@ trn_status trn__remote_locations(trn_arena *arena, const trn_ballista_client *cl
   }
   *out = items;
   return ok ? TRN_OK : TRN_RESOURCE_EXHAUSTED;
+}
+
+/* ---- schemas ---- */
+
+trn_status trn__remote_schema(trn_plan *plan, trn_strbuf *out, trn_error **error) {
+  struct ArrowSchema schema = {0};
+  trn_status status = trn_plan_schema(plan, &schema);
+  if (!status) status = trn__ipc_write_schema(&schema, out);
+  trn__schema_release(&schema);
+  return status ? trn_error_set(error, status, NULL, "the result's schema cannot be written as Arrow IPC") : TRN_OK;
 }
 
 /* ---- reading ---- */

@@ -19,7 +19,7 @@ typedef struct remote_output {
   size_t partition;
   trn_ballista_fetch *fetch; /* of that partition */
   bool has_schema, is_cancelled;
-  int64_t rows; /* of this partition so far */
+  int64_t rows;   /* of this partition so far */
   pull_form form; /* the pull that is outstanding */
   trn_ipc_done ipc_done;
   trn_array_done array_done;
@@ -54,7 +54,8 @@ static void release(trn_slice *slice) {
 static trn_status check_rows(remote_output *o, const trn_ballista_message *message, trn_error **error) {
   int64_t rows = 0;
   if (trn__ipc_read_rows(message->header, message->header_size, &rows, NULL))
-    return trn_error_set(error, TRN_DATA_LOSS, "JOB_OUTPUT_LOST", "The output of job %s has a batch that is none", o->copy.record.id);
+    return trn_error_set(error, TRN_DATA_LOSS, "JOB_OUTPUT_LOST", "The output of job %s has a batch that is none",
+                         o->copy.record.id);
   pthread_mutex_lock(&o->mu);
   o->rows += rows;
   pthread_mutex_unlock(&o->mu);
@@ -127,7 +128,8 @@ static void on_message(void *user, trn_ballista_message message) {
     give(o, TRN_OK, NULL, &message);
     return;
   }
-  trn_status status = o->schema.release ? trn__ipc_schema_check(message.header, message.header_size, &o->schema, &error) : TRN_OK;
+  trn_status status =
+      o->schema.release ? trn__ipc_schema_check(message.header, message.header_size, &o->schema, &error) : TRN_OK;
   release(&message.bytes);
   if (status)
     give(o, status, error, NULL);
@@ -147,8 +149,8 @@ static void on_done(void *user, trn_status status, const trn_error *error) {
   if (o->is_cancelled) status = TRN_CANCELLED;
   pthread_mutex_unlock(&o->mu);
   if (is_short)
-    status = trn_error_set(&failure, TRN_DATA_LOSS, "JOB_OUTPUT_LOST", "A part of the output of job %s at %s is not whole",
-                           o->copy.record.id, location->uri);
+    status = trn_error_set(&failure, TRN_DATA_LOSS, "JOB_OUTPUT_LOST",
+                           "A part of the output of job %s at %s is not whole", o->copy.record.id, location->uri);
   if (status) {
     pthread_mutex_lock(&o->mu);
     o->failed = status;

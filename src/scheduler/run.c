@@ -1,5 +1,5 @@
-/* An attempt of a job in this process: from the queue to the end that the store has. Each step is written before anybody is
- * told of it. */
+/* An attempt of a job in this process: from the queue to the end that the store has. Each step is written before
+ * anybody is told of it. */
 #include "scheduler/scheduler.h"
 
 /* ---- the queue ---- */
@@ -83,7 +83,8 @@ static void *take_run(trn_job *job) {
   return run;
 }
 
-/* The attempt is over here. `end`: what the store has now, of what the job has itself; NULL: it is lost to this process. */
+/* The attempt is over here. `end`: what the store has now, of what the job has itself; NULL: it is lost to this
+ * process. */
 static void settle(trn_job *job, const trn_job_record *end) {
   trn_scheduler *s = job->scheduler;
   void *run = take_run(job);
@@ -177,7 +178,9 @@ static void end_with(trn_job *job, const trn_job_record *record, const trn_error
   if (is_mine) trn__job_write_end(job);
 }
 
-void trn__job_ended(trn_job *job, const trn_job_record *record) { end_with(job, record, NULL); }
+void trn__job_ended(trn_job *job, const trn_job_record *record) {
+  end_with(job, record, NULL);
+}
 
 void trn__job_failed(trn_job *job, trn_status status, const trn_error *error) {
   const char *message = trn_error_message(error);
@@ -275,9 +278,7 @@ typedef enum step { STEP_START, STEP_CANCEL, STEP_GIVE_UP } step;
 
 static step first_step(trn_job *job) {
   pthread_mutex_lock(&job->mu);
-  step next = job->is_abandoned                             ? STEP_GIVE_UP
-              : job->is_cancelling && !job->is_attached ? STEP_CANCEL
-                                                            : STEP_START;
+  step next = job->is_abandoned ? STEP_GIVE_UP : job->is_cancelling && !job->is_attached ? STEP_CANCEL : STEP_START;
   if (next == STEP_START) {
     trn_job_record *r = &job->copy.record;
     r->state = TRN_JOB_RUNNING;

@@ -64,7 +64,8 @@ trn_status trn__scheduler_create(const trn_scheduler_options *given, trn_backend
   if (!s || trn__condition_init(&s->changed)) {
     free(s);
     runner->destroy(self);
-    return o.store ? trn__no_memory(error) : trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a scheduler needs a store");
+    return o.store ? trn__no_memory(error)
+                   : trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a scheduler needs a store");
   }
   pthread_mutex_init(&s->mu, NULL);
   atomic_init(&s->users, 1);
@@ -76,8 +77,9 @@ trn_status trn__scheduler_create(const trn_scheduler_options *given, trn_backend
   s->backend = trn_backend_ref(backend);
   s->jobs = trn__map_create();
   s->owner = make_owner(o.name);
-  trn_status status = !s->jobs || !s->owner || trn__pool_create(o.workers ? o.workers : WORKERS, &s->pool) ? TRN_RESOURCE_EXHAUSTED
-                                                                                                          : TRN_OK;
+  trn_status status = !s->jobs || !s->owner || trn__pool_create(o.workers ? o.workers : WORKERS, &s->pool)
+                          ? TRN_RESOURCE_EXHAUSTED
+                          : TRN_OK;
   if (status) {
     scheduler_free(s);
     return trn__no_memory(error);
@@ -146,7 +148,9 @@ void trn_scheduler_unref(trn_scheduler *s) {
   trn__scheduler_let_go(s);
 }
 
-const char *trn_scheduler_owner(const trn_scheduler *s) { return s->owner; }
+const char *trn_scheduler_owner(const trn_scheduler *s) {
+  return s->owner;
+}
 
 trn_status trn_scheduler_create_session(trn_scheduler *s, const trn_session_request *request, trn_session **out,
                                         trn_error **error) {
@@ -217,14 +221,16 @@ static trn_status check_request(const trn_scheduler *s, const trn_submit_request
   if (trn_session_backend(r->session) != s->backend)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "the session is not one of the scheduler's backend");
   if (r->input && (r->input->resolve || r->input->parameters || r->input->parameter_schema))
-    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a job's query has tables of its session, and no parameters");
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "a job's query has tables of its session, and no parameters");
   if (r->input && r->input->size > TRN_JOB_QUERY_BYTES_MAX)
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "The query of a job has more than %u bytes",
                          TRN_JOB_QUERY_BYTES_MAX);
   bool is_long = r->name && strlen(r->name) > TRN_JOB_TEXT_BYTES_MAX;
   for (size_t i = 0; i < r->tag_count; i++) is_long |= strlen(r->tags[i]) > TRN_JOB_TEXT_BYTES_MAX;
   if (is_long || r->tag_count > TRN_JOB_TAGS_MAX)
-    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "A job has too many tags, or too long ones, or such a name");
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
+                         "A job has too many tags, or too long ones, or such a name");
   return TRN_OK;
 }
 
@@ -284,8 +290,8 @@ static trn_status check_room(trn_scheduler *s, trn_error **error) {
                        s->running_max + s->queued_max);
 }
 
-/* After an insert of which nobody can say whether it was done: when it was, nobody will run the job, and its record says so.
- * What cannot be written now is LOST when this scheduler ends. */
+/* After an insert of which nobody can say whether it was done: when it was, nobody will run the job, and its record
+ * says so. What cannot be written now is LOST when this scheduler ends. */
 static void undo_insert(trn_scheduler *s, const trn_job_record *record) {
   void *self;
   const trn_job_store_ops *ops = trn_job_store_get_ops(s->store, &self);

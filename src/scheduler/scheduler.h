@@ -18,7 +18,9 @@
 
 /* ---- records (record.c) ---- */
 bool trn__job_id_is_valid(const char *id);
-static inline bool trn__job_is_active(trn_job_state state) { return state <= TRN_JOB_RUNNING; }
+static inline bool trn__job_is_active(trn_job_state state) {
+  return state <= TRN_JOB_RUNNING;
+}
 /* Deep, into the arena. RESOURCE_EXHAUSTED. */
 trn_status trn__job_record_copy(trn_arena *arena, const trn_job_record *record, trn_job_record *out);
 /* Lists as bytes, for stores: texts (NULL is kept), pairs of texts, locations. */
@@ -46,29 +48,30 @@ trn_status trn__store_get(trn_job_store *store, const char *id, bool with_query,
 
 /* ---- where jobs run ---- */
 
-/* `run` is the runner's, of one attempt. It reports by trn__job_progress, trn__job_known_as and once by trn__job_ended or
- * trn__job_failed, also from inside of start. */
+/* `run` is the runner's, of one attempt. It reports by trn__job_progress, trn__job_known_as and once by trn__job_ended
+ * or trn__job_failed, also from inside of start. */
 typedef struct trn_runner_ops {
   /* Begins; plans at most. thread: worker; may block. Not OK: has not begun, nothing is reported. */
   trn_status (*start)(void *self, trn_job *job, void **run, trn_error **error);
-  /* Does work of an earlier owner go on somewhere? NOT_FOUND: it is lost for good. UNAVAILABLE: that cannot be known now.
-   * May block. NULL, with `attach`: work dies with its process. */
+  /* Does work of an earlier owner go on somewhere? NOT_FOUND: it is lost for good. UNAVAILABLE: that cannot be known
+   * now. May block. NULL, with `attach`: work dies with its process. */
   trn_status (*probe)(void *self, const trn_job_record *record, trn_error **error);
   trn_status (*attach)(void *self, trn_job *job, void **run, trn_error **error); /* as start */
-  void (*cancel)(void *run);                               /* idempotent, does not block; the end is reported */
-  void (*abandon)(void *run);                              /* likewise; but work elsewhere goes on */
-  void (*close)(void *run);                                /* after the end; nothing else is called any more */
-  trn_status (*metrics)(void *run, char **out);            /* NULL: none while it runs */
+  void (*cancel)(void *run);                    /* idempotent, does not block; the end is reported */
+  void (*abandon)(void *run);                   /* likewise; but work elsewhere goes on */
+  void (*close)(void *run);                     /* after the end; nothing else is called any more */
+  trn_status (*metrics)(void *run, char **out); /* NULL: none while it runs */
   /* The output of a job that succeeded. */
   trn_status (*output)(void *self, const trn_job_record *record, trn_stream **out, trn_error **error);
   /* Makes away with the output of an attempt, also of one that left it half written; `all`: of earlier ones too. */
   void (*remove)(void *self, const trn_job_record *record, bool all);
-  void (*stop)(void *self); /* the scheduler stops: no attempt runs any more; outputs are still read. NULL: nothing to do */
+  void (*stop)(
+      void *self); /* the scheduler stops: no attempt runs any more; outputs are still read. NULL: nothing to do */
   void (*destroy)(void *self);
 } trn_runner_ops;
 
-/* How an attempt ended: `record` is borrowed; read are state, rows, bytes, error_*, metrics, locations. thread: any that may
- * block for the store. */
+/* How an attempt ended: `record` is borrowed; read are state, rows, bytes, error_*, metrics, locations. thread: any
+ * that may block for the store. */
 void trn__job_ended(trn_job *job, const trn_job_record *record);
 void trn__job_failed(trn_job *job, trn_status status, const trn_error *error); /* CANCELLED when that is the status */
 typedef struct trn_job_counts {
@@ -76,8 +79,8 @@ typedef struct trn_job_counts {
   int64_t rows, bytes;
 } trn_job_counts;
 void trn__job_progress(trn_job *job, const trn_job_counts *counts); /* does not block */
-/* Records what the cluster calls it, and its output's schema (an IPC message), before anything is built on it. ABORTED: the
- * job is not ours any more. Blocks. */
+/* Records what the cluster calls it, and its output's schema (an IPC message), before anything is built on it. ABORTED:
+ * the job is not ours any more. Blocks. */
 trn_status trn__job_known_as(trn_job *job, const char *backend_id, trn_slice schema, trn_error **error);
 void trn__job_lost(trn_job *job); /* instead of ended: its work is gone; nobody owns it any more */
 
@@ -115,11 +118,11 @@ struct trn_scheduler {
   pthread_mutex_t mu;
   pthread_cond_t changed; /* active, is_stopping; monotonic clock */
   /* guarded by mu */
-  trn_map *jobs;                             /* id -> trn_job; no reference */
-  trn_job *first_queued, *last_queued;       /* no reference: `active` jobs have one */
-  trn_job *active_jobs;                      /* ours that have not ended; a reference each */
-  size_t active, running;                    /* how many; of these, how many have a slot */
-  trn_job *followed;                         /* others' that somebody watches; a reference each */
+  trn_map *jobs;                       /* id -> trn_job; no reference */
+  trn_job *first_queued, *last_queued; /* no reference: `active` jobs have one */
+  trn_job *active_jobs;                /* ours that have not ended; a reference each */
+  size_t active, running;              /* how many; of these, how many have a slot */
+  trn_job *followed;                   /* others' that somebody watches; a reference each */
   int64_t leased_until_ns;
   bool is_stopping, has_keeper;
   pthread_t keeper;
@@ -141,8 +144,8 @@ struct trn_job {
   pthread_mutex_t mu;
   pthread_cond_t changed; /* monotonic */
   /* guarded by mu */
-  trn_job_copy copy; /* what is known */
-  bool is_ours;      /* an attempt runs here: `copy` is the truth; else the store is */
+  trn_job_copy copy;     /* what is known */
+  bool is_ours;          /* an attempt runs here: `copy` is the truth; else the store is */
   bool is_lost, is_gone; /* gone: forgotten by the store */
   bool is_cancelling, is_abandoned;
   bool is_starting, has_ended; /* the runner has not returned yet; has reported the end */
@@ -159,8 +162,8 @@ struct trn_job {
 };
 
 /* What all forms have in common. Takes `self`, also on failure (the runner's destroy). */
-trn_status trn__scheduler_create(const trn_scheduler_options *options, trn_backend *backend, const trn_runner_ops *runner,
-                                 void *self, trn_scheduler **out, trn_error **error);
+trn_status trn__scheduler_create(const trn_scheduler_options *options, trn_backend *backend,
+                                 const trn_runner_ops *runner, void *self, trn_scheduler **out, trn_error **error);
 void trn__scheduler_let_go(trn_scheduler *s);
 /* A lease that is good for a while. Blocks. */
 trn_status trn__scheduler_lease(trn_scheduler *s, bool always, trn_error **error);
@@ -178,10 +181,11 @@ trn_status trn__job_create(trn_scheduler *s, const trn_job_record *record, trn_j
 trn_status trn__job_enter(trn_job *job, trn_job **other);
 /* That of the store: found or made, and refreshed. Gives `*out`. */
 trn_status trn__job_open(trn_scheduler *s, const char *id, trn_job **out, trn_error **error);
-/* What the store has becomes what is known, and an event when it differs. Nothing happens to ours. `may_adopt`: one that is
- * lost and goes on elsewhere becomes ours. */
+/* What the store has becomes what is known, and an event when it differs. Nothing happens to ours. `may_adopt`: one
+ * that is lost and goes on elsewhere becomes ours. */
 trn_status trn__job_refresh(trn_job *job, bool may_adopt, trn_error **error);
-/* Takes a lost job: to attach to it, or (`resubmit`) to run it again. Gives whether it is ours now. `from`: with its query. */
+/* Takes a lost job: to attach to it, or (`resubmit`) to run it again. Gives whether it is ours now. `from`: with its
+ * query. */
 trn_status trn__job_adopt(trn_job *job, const trn_job_copy *from, bool resubmit, bool *adopted, trn_error **error);
 
 /* Opens the session in which a recorded job runs again. */
@@ -199,8 +203,8 @@ void trn__job_abandon(trn_job *job);
 /* ---- events (events.c); locks: job->mu held ---- */
 void trn__job_event(trn_job *job);
 void trn__status_of(const trn_job *job, trn_job_status *out);
-bool trn__job_is_over(const trn_job *job);        /* ended, lost or gone */
-trn_error *trn__job_failure(const trn_job *job);  /* a reference, or NULL */
+bool trn__job_is_over(const trn_job *job);       /* ended, lost or gone */
+trn_error *trn__job_failure(const trn_job *job); /* a reference, or NULL */
 /* locks: none. Somebody begins or ends to watch. */
 trn_status trn__job_watch(trn_job *job, trn_error **error);
 void trn__job_unwatch(trn_job *job);
@@ -216,7 +220,11 @@ trn_status trn__spool_end(trn_spool_file *file, char **path, int64_t *bytes, trn
 void trn__spool_destroy(trn_spool_file *file); /* what was not ended goes away */
 /* Reads one as a stream, in pieces as they were written. `bytes` and `rows`: what it must have. */
 trn_status trn__spool_open(const char *uri, int64_t rows, int64_t bytes, trn_stream **out, trn_error **error);
-typedef enum trn_spool_which { TRN_SPOOL_THIS, TRN_SPOOL_OTHERS, TRN_SPOOL_ALL } trn_spool_which; /* attempts of a job */
+typedef enum trn_spool_which {
+  TRN_SPOOL_THIS,
+  TRN_SPOOL_OTHERS,
+  TRN_SPOOL_ALL
+} trn_spool_which; /* attempts of a job */
 void trn__spool_remove(const char *directory, const char *job_id, uint64_t attempt, trn_spool_which which);
 
 #endif

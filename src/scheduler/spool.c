@@ -1,5 +1,5 @@
-/* Outputs as files: an Arrow IPC stream each, in a folder per attempt, so that two attempts never write the same file. The
- * folder counts when the store says so; before, nobody looks at it. */
+/* Outputs as files: an Arrow IPC stream each, in a folder per attempt, so that two attempts never write the same file.
+ * The folder counts when the store says so; before, nobody looks at it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ struct trn_spool_file {
 };
 
 static trn_status file_failed(trn_error **error, const char *what, const char *path, int code) {
-  trn_status status = code == ENOSPC || code == EDQUOT || code == EFBIG ? TRN_RESOURCE_EXHAUSTED
+  trn_status status = code == ENOSPC || code == EDQUOT || code == EFBIG  ? TRN_RESOURCE_EXHAUSTED
                       : code == EACCES || code == EPERM || code == EROFS ? TRN_PERMISSION_DENIED
                                                                          : TRN_INTERNAL;
   return trn_error_set(error, status, NULL, "%s %s: %s", what, path, strerrordesc_np(code));
@@ -40,7 +40,9 @@ static char *join(const char *folder, const char *name) {
   return NULL;
 }
 
-static int make_folder(const char *path) { return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : errno; }
+static int make_folder(const char *path) {
+  return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : errno;
+}
 
 /* An earlier attempt that cleans up behind itself may take an empty folder away in between. */
 static trn_status open_file(trn_spool_file *file, trn_error **error) {
@@ -253,14 +255,15 @@ static trn_status next_batch(spool_reader *r, trn_strbuf *out, size_t *header_si
   trn_ipc_kind kind = TRN_IPC_BATCH;
   int64_t body_size = 0;
   if (r->is_over) return TRN_OK;
-  if (atomic_load(&r->is_cancelled)) return trn_error_set(error, TRN_CANCELLED, NULL, "reading the output was cancelled");
+  if (atomic_load(&r->is_cancelled))
+    return trn_error_set(error, TRN_CANCELLED, NULL, "reading the output was cancelled");
   trn_status status = read_message(r, out, header_size, &body_size, &kind, error);
   if (!status && !*header_size) {
     r->is_over = true;
     return r->rows_left == 0 ? TRN_OK : lost(r, error, "does not have the rows that were written");
   }
-  if (!status && (kind != TRN_IPC_BATCH ||
-                  trn__ipc_read_rows(out->data + PREFIX_SIZE, *header_size, rows, NULL) || *rows > r->rows_left))
+  if (!status && (kind != TRN_IPC_BATCH || trn__ipc_read_rows(out->data + PREFIX_SIZE, *header_size, rows, NULL) ||
+                  *rows > r->rows_left))
     status = lost(r, error, "is damaged");
   if (!status) r->rows_left -= *rows;
   return status;
@@ -288,7 +291,8 @@ static void run_ipc(void *argument) {
 }
 
 /* The array lies in the bytes, which it owns: a message is a multiple of 8 long, and so is its head. */
-static trn_status import(spool_reader *r, trn_strbuf *bytes, size_t header_size, struct ArrowArray *out, trn_error **error) {
+static trn_status import(spool_reader *r, trn_strbuf *bytes, size_t header_size, struct ArrowArray *out,
+                         trn_error **error) {
   trn_ipc_batch batch = {0};
   size_t body_at = PREFIX_SIZE + header_size;
   const char *header = bytes->data + PREFIX_SIZE, *body = bytes->data + body_at;
@@ -352,7 +356,9 @@ static trn_status reader_schema_ipc(void *self, trn_slice *out, trn_error **erro
   return TRN_OK;
 }
 
-static void reader_cancel(void *self) { atomic_store(&((spool_reader *)self)->is_cancelled, true); }
+static void reader_cancel(void *self) {
+  atomic_store(&((spool_reader *)self)->is_cancelled, true);
+}
 
 static const trn_stream_ops reader_ops = {.struct_size = sizeof(trn_stream_ops),
                                           .schema = reader_schema,

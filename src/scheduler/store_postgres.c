@@ -1,5 +1,5 @@
-/* The job store's driver for PostgreSQL. libpq is loaded when it is needed; what is used of it is declared here, since its
- * interface has not changed in twenty years and its headers need not be there. */
+/* The job store's driver for PostgreSQL. libpq is loaded when it is needed; what is used of it is declared here, since
+ * its interface has not changed in twenty years and its headers need not be there. */
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -37,11 +37,24 @@ typedef struct postgres_db {
 } postgres_db;
 
 static trn_status load(postgres_db *d, trn_error **error) {
-  static const char *const names[] = {"PQconnectdb",    "PQstatus",        "PQreset",           "PQfinish",
-                                      "PQerrorMessage", "PQexec",          "PQexecParams",      "PQresultStatus",
-                                      "PQresultErrorField", "PQresultErrorMessage", "PQcmdTuples", "PQntuples",
-                                      "PQnfields",      "PQgetisnull",     "PQgetlength",       "PQgetvalue",
-                                      "PQclear",        "PQsetNoticeProcessor"};
+  static const char *const names[] = {"PQconnectdb",
+                                      "PQstatus",
+                                      "PQreset",
+                                      "PQfinish",
+                                      "PQerrorMessage",
+                                      "PQexec",
+                                      "PQexecParams",
+                                      "PQresultStatus",
+                                      "PQresultErrorField",
+                                      "PQresultErrorMessage",
+                                      "PQcmdTuples",
+                                      "PQntuples",
+                                      "PQnfields",
+                                      "PQgetisnull",
+                                      "PQgetlength",
+                                      "PQgetvalue",
+                                      "PQclear",
+                                      "PQsetNoticeProcessor"};
   _Static_assert(sizeof(libpq) == sizeof names / sizeof *names * sizeof(void *), "a function per name");
   d->library = dlopen("libpq.so.5", RTLD_NOW | RTLD_LOCAL);
   if (!d->library)
@@ -206,7 +219,8 @@ trn_status trn_postgres_job_store_open(const char *conninfo, trn_job_store **out
   if (!status && !(d->connection = d->pq.connectdb(conninfo))) status = trn__no_memory(error);
   if (!status && d->pq.status(d->connection) != CONNECTION_OK) status = connection_failed(d, error);
   if (!status) d->pq.set_notice_processor(d->connection, be_silent, NULL); /* "already exists, skipping" */
-  /* Two that make the tables at once would fail on the catalog's own keys. The number is ours; it goes with the session. */
+  /* Two that make the tables at once would fail on the catalog's own keys. The number is ours; it goes with the
+   * session. */
   if (!status) status = command(d, "SELECT pg_advisory_lock(747234118)", error);
   if (status) {
     destroy(d);
@@ -223,9 +237,10 @@ trn_status trn_postgres_job_store_open(const char *conninfo, trn_job_store **out
 trn_status trn__postgres_end_others(void *self) {
   postgres_db *d = self;
   pthread_mutex_lock(&d->mu);
-  trn_status status = command(
-      d, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'",
-      NULL);
+  trn_status status = command(d,
+                              "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> "
+                              "pg_backend_pid() AND backend_type = 'client backend'",
+                              NULL);
   pthread_mutex_unlock(&d->mu);
   return status;
 }

@@ -1,4 +1,5 @@
-/* The job store in SQL. Whoever may write is said by each statement's own condition, so that it needs no lock but the row's. */
+/* The job store in SQL. Whoever may write is said by each statement's own condition, so that it needs no lock but the
+ * row's. */
 #include <stdio.h>
 
 #include "scheduler/store_sql.h"
@@ -17,12 +18,24 @@ static const char columns[] =
     "id, name, user_name, session_id, state, attempt, owner, is_cancelled, is_released, backend_id, submitted_ms,"
     " started_ms, ended_ms, stages, stages_done, tasks, tasks_done, row_count, byte_count, is_authenticated, format,"
     " error_status, error_condition, error_message, metrics, details, locations, result_schema";
-static const char column_kinds[] = "tttt" "ii" "t" "ii" "t" "iiiiiiiii" "i" "t" "i" "ttt" "bbb";
+static const char column_kinds[] = "tttt"
+                                   "ii"
+                                   "t"
+                                   "ii"
+                                   "t"
+                                   "iiiiiiiii"
+                                   "i"
+                                   "t"
+                                   "i"
+                                   "ttt"
+                                   "bbb";
 enum { COLUMN_ALIVE = sizeof column_kinds - 1 }; /* then: whether the owner lives; the query */
 
 /* ---- values ---- */
 
-static trn_sql_value number(int64_t value) { return (trn_sql_value){.kind = TRN_SQL_INT, .number = value}; }
+static trn_sql_value number(int64_t value) {
+  return (trn_sql_value){.kind = TRN_SQL_INT, .number = value};
+}
 
 static trn_sql_value text(const char *value) {
   if (!value) return (trn_sql_value){0};
@@ -34,7 +47,9 @@ static trn_sql_value bytes(const void *data, size_t size) {
   return (trn_sql_value){.kind = TRN_SQL_BYTES, .data = data, .size = size};
 }
 
-static trn_sql_value bytes_of(const trn_strbuf *buffer) { return bytes(buffer->data ? buffer->data : "", buffer->size); }
+static trn_sql_value bytes_of(const trn_strbuf *buffer) {
+  return bytes(buffer->data ? buffer->data : "", buffer->size);
+}
 
 trn_status trn__sql_failed(trn_error **error, trn_status status, const char *message) {
   int size = (int)strcspn(message, "\n");
@@ -101,7 +116,8 @@ static trn_status read_record(trn_arena *arena, const trn_sql_value *v, size_t c
     r->query = trn__arena_copy(arena, v[COLUMN_ALIVE + 1].data, r->query_size);
     if (!r->query) status = TRN_RESOURCE_EXHAUSTED;
   }
-  if (!status && (!r->id || !r->name || !r->user || !r->session_id || !r->owner || (unsigned)r->state > TRN_JOB_CANCELLED))
+  if (!status &&
+      (!r->id || !r->name || !r->user || !r->session_id || !r->owner || (unsigned)r->state > TRN_JOB_CANCELLED))
     status = TRN_DATA_LOSS;
   return status;
 }
@@ -141,8 +157,7 @@ static trn_status read_all(sql_store *s, const trn_strbuf *sql, const trn_sql_va
   if (!status) {
     status = s->driver->run(s->driver_self, sql->data, parameters, count, kinds, on_record, &r, NULL, error);
     status = s->driver->end(s->driver_self, false, status, error);
-    if (!status && r.status)
-      status = trn_error_set(error, r.status, NULL, "A record of the job store cannot be read");
+    if (!status && r.status) status = trn_error_set(error, r.status, NULL, "A record of the job store cannot be read");
   }
   *found = r.records.count;
   for (size_t i = 0; i < r.records.count && !status; i++)
@@ -162,8 +177,9 @@ static trn_status insert_tags(sql_store *s, const trn_job_record *r, trn_error *
   trn_status status = TRN_OK;
   for (size_t i = 0; i < r->tag_count && !status; i++) {
     trn_sql_value values[] = {text(r->tags[i]), number(r->submitted_ms), text(r->id)};
-    status = run(s, error, "INSERT INTO trunnion_job_tags(tag, submitted_ms, id) VALUES($1, $2, $3) ON CONFLICT DO NOTHING",
-                 values, 3, NULL);
+    status =
+        run(s, error, "INSERT INTO trunnion_job_tags(tag, submitted_ms, id) VALUES($1, $2, $3) ON CONFLICT DO NOTHING",
+            values, 3, NULL);
   }
   return status;
 }
@@ -174,18 +190,10 @@ static trn_status insert_row(sql_store *s, const trn_job_record *r, trn_error **
   trn__texts_encode(&details, r->groups, r->group_count);
   trn__kvs_encode(&details, r->settings, r->setting_count);
   trn__kvs_encode(&details, r->query_options, r->query_option_count);
-  trn_sql_value values[] = {text(r->id),
-                            text(r->name),
-                            text(r->user),
-                            text(r->session_id),
-                            number(r->state),
-                            number((int64_t)r->attempt),
-                            text(r->owner),
-                            number(r->submitted_ms),
-                            number(r->is_authenticated),
-                            text(r->format),
-                            bytes_of(&details),
-                            bytes(r->query, r->query_size)};
+  trn_sql_value values[] = {text(r->id),         text(r->name),           text(r->user),
+                            text(r->session_id), number(r->state),        number((int64_t)r->attempt),
+                            text(r->owner),      number(r->submitted_ms), number(r->is_authenticated),
+                            text(r->format),     bytes_of(&details),      bytes(r->query, r->query_size)};
   trn_status status =
       details.failed
           ? trn__no_memory(error)
@@ -262,7 +270,8 @@ static void state_clauses(sql_store *s, clauses *c, uint32_t states) {
     trn__strbuf_printf(c->sql, "%sstate = %u", is_first ? "" : " OR ", state);
     is_first = false;
   }
-  if (states & lost) trn__strbuf_printf(c->sql, "%s(state < 2 AND " DEAD_OWNER ")", is_first ? "" : " OR ", s->driver->now);
+  if (states & lost)
+    trn__strbuf_printf(c->sql, "%s(state < 2 AND " DEAD_OWNER ")", is_first ? "" : " OR ", s->driver->now);
   trn__strbuf_putc(c->sql, ')');
 }
 
@@ -280,7 +289,8 @@ static void filter_clauses(sql_store *s, clauses *c, const trn_job_filter *f) {
            ")");
 }
 
-static trn_status store_list(void *self, const trn_job_filter *given, trn_job_each each, void *user, trn_error **error) {
+static trn_status store_list(void *self, const trn_job_filter *given, trn_job_each each, void *user,
+                             trn_error **error) {
   sql_store *s = self;
   trn_strbuf sql = {0};
   clauses c = {.sql = &sql};
@@ -324,14 +334,14 @@ static trn_status store_update(void *self, const trn_job_record *r, trn_error **
                             text(r->id),
                             number((int64_t)r->attempt),
                             text(r->owner)};
-  trn__strbuf_puts(&sql, "UPDATE trunnion_jobs SET state = $1, backend_id = $2, started_ms = $3, ended_ms = $4,"
-                         " stages = $5, stages_done = $6, tasks = $7, tasks_done = $8, row_count = $9, byte_count = $10,"
-                         " error_status = $11, error_condition = $12, error_message = $13, metrics = $14,"
-                         " locations = $15, result_schema = $16 WHERE id = $17 AND attempt = $18 AND owner = $19 AND"
-                         " state < 2");
-  trn_status status = locations.failed
-                          ? trn__no_memory(error)
-                          : change(s, error, &sql, values, sizeof values / sizeof *values, &changed);
+  trn__strbuf_puts(&sql,
+                   "UPDATE trunnion_jobs SET state = $1, backend_id = $2, started_ms = $3, ended_ms = $4,"
+                   " stages = $5, stages_done = $6, tasks = $7, tasks_done = $8, row_count = $9, byte_count = $10,"
+                   " error_status = $11, error_condition = $12, error_message = $13, metrics = $14,"
+                   " locations = $15, result_schema = $16 WHERE id = $17 AND attempt = $18 AND owner = $19 AND"
+                   " state < 2");
+  trn_status status = locations.failed ? trn__no_memory(error)
+                                       : change(s, error, &sql, values, sizeof values / sizeof *values, &changed);
   trn__strbuf_finish(&sql);
   trn__strbuf_finish(&locations);
   if (!status && !changed)
@@ -359,9 +369,10 @@ static trn_status store_take(void *self, const char *id, uint64_t attempt, const
   trn__strbuf_printf(&sql,
                      "UPDATE trunnion_jobs SET owner = $1, attempt = attempt + 1%s WHERE id = $2 AND attempt = $3 AND"
                      " state < 2 AND (owner = $1 OR " DEAD_OWNER ")",
-                     is_new_run ? ", state = 0, backend_id = NULL, started_ms = 0, stages = 0, stages_done = 0, tasks = 0,"
-                                  " tasks_done = 0, row_count = 0, byte_count = 0"
-                                : "",
+                     is_new_run
+                         ? ", state = 0, backend_id = NULL, started_ms = 0, stages = 0, stages_done = 0, tasks = 0,"
+                           " tasks_done = 0, row_count = 0, byte_count = 0"
+                         : "",
                      s->driver->now);
   trn_status status = change(s, error, &sql, values, 3, &changed);
   trn__strbuf_finish(&sql);
@@ -429,8 +440,8 @@ static trn_status change_job(sql_store *s, const char *id, const char *sql, bool
   if (status) return status;
   status = run(s, error, sql, values, 1, &count);
   if (!status && !count)
-    status = s->driver->run(s->driver_self, "SELECT state FROM trunnion_jobs WHERE id = $1", values, 1, "i", on_any, state,
-                            NULL, error);
+    status = s->driver->run(s->driver_self, "SELECT state FROM trunnion_jobs WHERE id = $1", values, 1, "i", on_any,
+                            state, NULL, error);
   status = s->driver->end(s->driver_self, true, status, error);
   *changed = count != 0;
   return status || count || *state >= 0 ? status : not_found(error, id);
@@ -450,9 +461,9 @@ static trn_status store_cancel(void *self, const char *id, trn_error **error) {
 static trn_status store_release(void *self, const char *id, trn_error **error) {
   bool changed;
   int64_t state;
-  trn_status status = change_job(
-      self, id, "UPDATE trunnion_jobs SET is_released = 1, locations = NULL WHERE id = $1 AND state >= 2", &changed, &state,
-      error);
+  trn_status status =
+      change_job(self, id, "UPDATE trunnion_jobs SET is_released = 1, locations = NULL WHERE id = $1 AND state >= 2",
+                 &changed, &state, error);
   return status || changed ? status : not_ended(error, id);
 }
 
@@ -473,7 +484,9 @@ static trn_status store_remove(void *self, const char *id, trn_error **error) {
   return status;
 }
 
-void *trn__sql_job_store_driver(void *self) { return ((sql_store *)self)->driver_self; }
+void *trn__sql_job_store_driver(void *self) {
+  return ((sql_store *)self)->driver_self;
+}
 
 static void store_destroy(void *self) {
   sql_store *s = self;
@@ -513,7 +526,8 @@ static void jobs_table(const trn_sql_driver *d, trn_strbuf *sql) {
       " is_cancelled BIGINT NOT NULL DEFAULT 0, is_released BIGINT NOT NULL DEFAULT 0, backend_id TEXT,"
       " submitted_ms BIGINT NOT NULL, started_ms BIGINT NOT NULL DEFAULT 0, ended_ms BIGINT NOT NULL DEFAULT 0,"
       " stages BIGINT NOT NULL DEFAULT 0, stages_done BIGINT NOT NULL DEFAULT 0, tasks BIGINT NOT NULL DEFAULT 0,"
-      " tasks_done BIGINT NOT NULL DEFAULT 0, row_count BIGINT NOT NULL DEFAULT 0, byte_count BIGINT NOT NULL DEFAULT 0,"
+      " tasks_done BIGINT NOT NULL DEFAULT 0, row_count BIGINT NOT NULL DEFAULT 0, byte_count BIGINT NOT NULL DEFAULT "
+      "0,"
       " is_authenticated BIGINT NOT NULL, format TEXT, error_status BIGINT NOT NULL DEFAULT 0, error_condition TEXT,"
       " error_message TEXT, metrics TEXT, details %s NOT NULL, locations %s, result_schema %s, query %s)",
       d->binary, d->bytes_type, d->bytes_type, d->bytes_type, d->bytes_type);
@@ -523,9 +537,11 @@ static trn_status make_tables(sql_store *s, trn_error **error) {
   const trn_sql_driver *d = s->driver;
   trn_strbuf sql = {0};
   int64_t format = 0;
-  trn_status status = run(s, error, "CREATE TABLE IF NOT EXISTS trunnion_job_format(format BIGINT PRIMARY KEY)", NULL, 0, NULL);
+  trn_status status =
+      run(s, error, "CREATE TABLE IF NOT EXISTS trunnion_job_format(format BIGINT PRIMARY KEY)", NULL, 0, NULL);
   if (!status)
-    status = d->run(s->driver_self, "SELECT MAX(format) FROM trunnion_job_format", NULL, 0, "i", on_any, &format, NULL, error);
+    status = d->run(s->driver_self, "SELECT MAX(format) FROM trunnion_job_format", NULL, 0, "i", on_any, &format, NULL,
+                    error);
   if (!status && format > FORMAT_VERSION)
     status = trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "The job store was written by a newer version");
   if (status || format) return status;
@@ -542,9 +558,10 @@ static trn_status make_tables(sql_store *s, trn_error **error) {
     status = run(s, error, "CREATE INDEX IF NOT EXISTS trunnion_job_tags_id ON trunnion_job_tags(id)", NULL, 0, NULL);
   if (!status)
     status = run(s, error,
-                 "CREATE TABLE IF NOT EXISTS trunnion_job_owners(owner TEXT PRIMARY KEY, until_ms BIGINT NOT NULL)", NULL, 0,
-                 NULL);
-  for (size_t i = 0; i < sizeof indexes / sizeof *indexes && !status; i++) status = run(s, error, indexes[i], NULL, 0, NULL);
+                 "CREATE TABLE IF NOT EXISTS trunnion_job_owners(owner TEXT PRIMARY KEY, until_ms BIGINT NOT NULL)",
+                 NULL, 0, NULL);
+  for (size_t i = 0; i < sizeof indexes / sizeof *indexes && !status; i++)
+    status = run(s, error, indexes[i], NULL, 0, NULL);
   trn_sql_value version[] = {number(FORMAT_VERSION)};
   if (!status) status = run(s, error, "INSERT INTO trunnion_job_format VALUES($1)", version, 1, NULL);
   return status;

@@ -21,8 +21,8 @@ typedef struct trn_sql_driver {
    * `status` is OK, and takes back otherwise; gives the status of it all. */
   trn_status (*begin)(void *self, bool writes, trn_error **error);
   trn_status (*end)(void *self, bool writes, trn_status status, trn_error **error);
-  /* Parameters are $1, $2, ... , first used in that order. `kinds`: of the columns that are read, a letter each: i, t, b.
-   * `changed`: rows of a statement that changes; may be NULL. ALREADY_EXISTS: a key is taken. */
+  /* Parameters are $1, $2, ... , first used in that order. `kinds`: of the columns that are read, a letter each: i, t,
+   * b. `changed`: rows of a statement that changes; may be NULL. ALREADY_EXISTS: a key is taken. */
   trn_status (*run)(void *self, const char *sql, const trn_sql_value *parameters, size_t count, const char *kinds,
                     trn_sql_row row, void *user, int64_t *changed, trn_error **error);
   void (*destroy)(void *self);

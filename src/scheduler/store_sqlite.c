@@ -30,7 +30,9 @@ static trn_status failed(sqlite_db *d, int code, trn_error **error) {
   }
 }
 
-static int exec(sqlite_db *d, const char *sql) { return sqlite3_exec(d->db, sql, NULL, NULL, NULL); }
+static int exec(sqlite_db *d, const char *sql) {
+  return sqlite3_exec(d->db, sql, NULL, NULL, NULL);
+}
 
 static trn_status begin(void *self, bool writes, trn_error **error) {
   sqlite_db *d = self;
@@ -59,7 +61,8 @@ static int bind(sqlite3_stmt *statement, const trn_sql_value *values, size_t cou
     const trn_sql_value *v = &values[i];
     int at = (int)i + 1;
     if (v->kind == TRN_SQL_INT) code = sqlite3_bind_int64(statement, at, v->number);
-    if (v->kind == TRN_SQL_TEXT) code = sqlite3_bind_text64(statement, at, v->data, v->size, SQLITE_STATIC, SQLITE_UTF8);
+    if (v->kind == TRN_SQL_TEXT)
+      code = sqlite3_bind_text64(statement, at, v->data, v->size, SQLITE_STATIC, SQLITE_UTF8);
     if (v->kind == TRN_SQL_BYTES) code = sqlite3_bind_blob64(statement, at, v->data, v->size, SQLITE_STATIC);
   }
   return code;

@@ -1,5 +1,5 @@
-/* Jobs on a Ballista scheduler inside of this process, with a real executor: done, cancelled, lost with the process, fetched
- * and run again by the next one. */
+/* Jobs on a Ballista scheduler inside of this process, with a real executor: done, cancelled, lost with the process,
+ * fetched and run again by the next one. */
 #include "support/scheduler_fixture.h"
 
 #include <signal.h>
@@ -41,7 +41,8 @@ static void here_open(here *h, const char *folder) {
                                    .threads = 1};
   succeeded(trn_embedded_backend_create(&embedded, &h->local, &error), error);
   succeeded(trn_connector_create_network(NULL, &h->connector, &error), error);
-  trn_scheduler_options options = {.struct_size = sizeof options, .store = h->store, .lease_ms = LEASE_MS, .poll_ms = 10};
+  trn_scheduler_options options = {
+      .struct_size = sizeof options, .store = h->store, .lease_ms = LEASE_MS, .poll_ms = 10};
   trn_ballista_here_options more = {.struct_size = sizeof more,
                                     .library_path = needed("TRUNNION_BALLISTA"),
                                     .functions_path = embedded.functions_path,
@@ -75,14 +76,15 @@ static void begin_executor(here *h, const char *folder) {
   h->executor = fork();
   assert_true(h->executor >= 0);
   if (h->executor) return;
-  execl(program, program, "executor", "--functions", functions, "--bind-host", "127.0.0.1", "--external-host", "127.0.0.1",
-        "--scheduler-host", "127.0.0.1", "--scheduler-port", port, "--bind-port", "0", "--bind-grpc-port", "0",
-        "--bind-health-port", "0", "--vcores", "1", "--memory-pool-size", "64MiB", "--work-dir", folder,
+  execl(program, program, "executor", "--functions", functions, "--bind-host", "127.0.0.1", "--external-host",
+        "127.0.0.1", "--scheduler-host", "127.0.0.1", "--scheduler-port", port, "--bind-port", "0", "--bind-grpc-port",
+        "0", "--bind-health-port", "0", "--vcores", "1", "--memory-pool-size", "64MiB", "--work-dir", folder,
         "--log-level-setting", "ERROR", NULL);
   _exit(127);
 }
 
-static const char SUMS[] = "select v % 3 as k, sum(v) as s from (values (1), (2), (3), (4)) as t(v) group by 1 order by 1";
+static const char SUMS[] =
+    "select v % 3 as k, sum(v) as s from (values (1), (2), (3), (4)) as t(v) group by 1 order by 1";
 
 static trn_job *submit_sql(here *h, const char *id, const char *sql) {
   trn_job *job = NULL;

@@ -1,5 +1,5 @@
-/* Schedulers over the scripted backend, for tests: a folder with a store and outputs, queries as text ("rows 100", "hang",
- * "fail", "slow 100") in a format of their own. Everything is static inline: a program includes it. */
+/* Schedulers over the scripted backend, for tests: a folder with a store and outputs, queries as text ("rows 100",
+ * "hang", "fail", "slow 100") in a format of their own. Everything is static inline: a program includes it. */
 #ifndef TRN_TESTS_SCHEDULER_FIXTURE_H
 #define TRN_TESTS_SCHEDULER_FIXTURE_H
 #include <setjmp.h>
@@ -41,10 +41,12 @@ static inline trn_plan *range_with(int64_t rows, uint32_t id) {
   return plan;
 }
 
-static inline trn_plan *range_of(int64_t rows) { return range_with(rows, 1); }
+static inline trn_plan *range_of(int64_t rows) {
+  return range_with(rows, 1);
+}
 
 static inline trn_status decode_query(void *self, trn_session *session, const trn_plan_input *input, trn_plan **out,
-                               trn_error **error) {
+                                      trn_error **error) {
   long long rows = 0;
   char text[64];
   (void)self, (void)session;
@@ -68,7 +70,8 @@ static inline trn_status script_of(void *user, trn_session *session, trn_plan *p
   int64_t rows = plan->root->u.range.end;
   if (rows == HANGING) *script = (trn_script){.is_hanging = true, .hang_at = 1};
   if (rows == FAILING)
-    *script = (trn_script){.fail_status = TRN_DATA_LOSS, .fail_at = 1, .condition = "LOST_ROWS", .message = "as scripted"};
+    *script =
+        (trn_script){.fail_status = TRN_DATA_LOSS, .fail_at = 1, .condition = "LOST_ROWS", .message = "as scripted"};
   bool is_slow = plan->root->columns[0].id == SLOW_ID;
   if (is_slow) *script = (trn_script){.pull_delay_ms = 20};
   return rows >= HANGING || is_slow ? TRN_OK : TRN_UNIMPLEMENTED;
@@ -92,7 +95,8 @@ static inline char *in_folder(const char *folder, const char *name) {
   return path;
 }
 
-static inline void node_open_with(node *n, const char *folder, trn_job_store *store, const trn_scheduler_options *more) {
+static inline void node_open_with(node *n, const char *folder, trn_job_store *store,
+                                  const trn_scheduler_options *more) {
   trn_error *error = NULL;
   static const trn_decoder_ops decoder = {.struct_size = sizeof decoder, .decode = decode_query};
   *n = (node){.store = store};
@@ -127,7 +131,9 @@ static inline trn_job_store *open_store(const char *folder) {
   return store;
 }
 
-static inline void node_open(node *n, const char *folder) { node_open_with(n, folder, open_store(folder), NULL); }
+static inline void node_open(node *n, const char *folder) {
+  node_open_with(n, folder, open_store(folder), NULL);
+}
 
 static inline void node_close(node *n) {
   trn_session_unref(n->session);
@@ -156,7 +162,8 @@ static inline void remove_folder_of_test(char *folder) {
 
 /* ---- steps ---- */
 
-static inline trn_status submit_with(node *n, const char *id, const char *query, const char *tag, trn_job **job, trn_error **error) {
+static inline trn_status submit_with(node *n, const char *id, const char *query, const char *tag, trn_job **job,
+                                     trn_error **error) {
   trn_plan_input input = {.struct_size = sizeof input, .format = QUERY_FORMAT, .data = query, .size = strlen(query)};
   trn_submit_request request = {.struct_size = sizeof request,
                                 .requested_job_id = id,
@@ -189,13 +196,15 @@ static inline trn_job_state wait_for_end(trn_job *job) {
   trn_job_status status = {.struct_size = sizeof status};
   trn_error *failure = NULL;
   assert_int_equal(trn_job_wait(job, WAIT_MS, &status, &failure, NULL), TRN_OK);
-  if (failure && status.state == TRN_JOB_FAILED) print_message("job %s: %s\n", trn_job_id(job), trn_error_message(failure));
+  if (failure && status.state == TRN_JOB_FAILED)
+    print_message("job %s: %s\n", trn_job_id(job), trn_error_message(failure));
   trn_error_unref(failure);
   return status.state;
 }
 
 static inline void wait_for_state(trn_job *job, trn_job_state state) {
-  for (int i = 0; i < WAIT_MS / 2 && status_of(job).state != state; i++) nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+  for (int i = 0; i < WAIT_MS / 2 && status_of(job).state != state; i++)
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
   assert_int_equal(status_of(job).state, state);
 }
 

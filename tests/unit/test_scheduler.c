@@ -105,9 +105,16 @@ static void a_failed_job_says_why_and_has_no_output(void **state) {
 
 static void bad_requests_are_refused(void **state) {
   (void)state;
-  static const char *const ids[] = {"", "../x", "a/b", ".x", "-x", "a b", "\xc3\xa4",
-                                    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-                                    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+  static const char *const ids[] = {
+      "",
+      "../x",
+      "a/b",
+      ".x",
+      "-x",
+      "a b",
+      "\xc3\xa4",
+      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
   node n;
   trn_job *job;
   char *folder = make_folder_for_test();
@@ -512,13 +519,16 @@ static trn_status paused_renew(void *self, const char *owner, uint64_t lease_ms,
     return ops->name arguments;                                                                                        \
   }
 PASS(insert, (void *self, const trn_job_record *r, trn_error **error), (self, r, error))
-PASS(get, (void *self, const char *id, bool q, trn_job_each each, void *user, trn_error **error), (self, id, q, each, user, error))
+PASS(get, (void *self, const char *id, bool q, trn_job_each each, void *user, trn_error **error),
+     (self, id, q, each, user, error))
 PASS(update, (void *self, const trn_job_record *r, trn_error **error), (self, r, error))
-PASS(take, (void *self, const char *id, uint64_t a, const char *owner, bool n, trn_error **error), (self, id, a, owner, n, error))
+PASS(take, (void *self, const char *id, uint64_t a, const char *owner, bool n, trn_error **error),
+     (self, id, a, owner, n, error))
 PASS(cancel, (void *self, const char *id, trn_error **error), (self, id, error))
 PASS(release, (void *self, const char *id, trn_error **error), (self, id, error))
 PASS(remove, (void *self, const char *id, trn_error **error), (self, id, error))
-PASS(list, (void *self, const trn_job_filter *f, trn_job_each each, void *user, trn_error **error), (self, f, each, user, error))
+PASS(list, (void *self, const trn_job_filter *f, trn_job_each each, void *user, trn_error **error),
+     (self, f, each, user, error))
 
 static void paused_destroy(void *self) {
   paused_store *p = self;
@@ -527,8 +537,9 @@ static void paused_destroy(void *self) {
 
 static void a_scheduler_that_lost_its_lease_changes_nothing(void **state) {
   (void)state;
-  static const trn_job_store_ops ops = {sizeof ops,     paused_insert, paused_get,     paused_update, paused_take,   paused_renew,
-                                        paused_cancel, paused_release, paused_remove, paused_list,   paused_destroy};
+  static const trn_job_store_ops ops = {sizeof ops,    paused_insert, paused_get,    paused_update,
+                                        paused_take,   paused_renew,  paused_cancel, paused_release,
+                                        paused_remove, paused_list,   paused_destroy};
   node n, m;
   trn_job *taken = NULL;
   char *folder = make_folder_for_test();
@@ -553,7 +564,8 @@ static void a_scheduler_that_lost_its_lease_changes_nothing(void **state) {
   atomic_store(&paused.is_paused, false);
   /* The first comes to its end and finds that the job is not its own: it follows what the other does. */
   assert_int_equal(wait_for_end(taken), TRN_JOB_SUCCEEDED);
-  for (int i = 0; i < 2000 && status_of(job).state != TRN_JOB_SUCCEEDED; i++) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  for (int i = 0; i < 2000 && status_of(job).state != TRN_JOB_SUCCEEDED; i++)
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
   assert_int_equal(status_of(job).attempt, 2);
   output_is(taken, 500000);
   output_is(job, 500000);

@@ -41,7 +41,8 @@ static void now_it_says(cluster *c, script_step step) {
 static trn_status encode(void *self, trn_layer_session *session, trn_plan *plan, const char *format, trn_bytes *out,
                          trn_error **error) {
   (void)self, (void)session, (void)plan;
-  if (strcmp(format, "ballista.logical.v1") != 0) return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "not %s", format);
+  if (strcmp(format, "ballista.logical.v1") != 0)
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "not %s", format);
   if (plan->root->u.range.end == FAILING)
     return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "a lateral thought cannot run on a Ballista cluster");
   *out = (trn_bytes){.data = "plan", .size = 4};
@@ -119,7 +120,8 @@ static void a_job_runs_there_under_our_id(void **state) {
   for (int compresses = 0; compresses < 2; compresses++) {
     cluster_open(&c);
     c.script.compresses = compresses;
-    memcpy(c.script.steps, (script_step[]){STEP_UNKNOWN, STEP_QUEUED, STEP_RUNNING, STEP_DONE}, 4 * sizeof(script_step));
+    memcpy(c.script.steps, (script_step[]){STEP_UNKNOWN, STEP_QUEUED, STEP_RUNNING, STEP_DONE},
+           4 * sizeof(script_step));
     remote_open(&n, &c);
     trn_job *job = submit(&n, "our-id", "rows 5");
     assert_int_equal(wait_for_end(job), TRN_JOB_SUCCEEDED);

@@ -1,5 +1,6 @@
-/* Jobs with every allocation failing once, on whatever thread: the failure is reported, by the call or by the job's end, nothing
- * hangs, nothing leaks, and the run without a failure succeeds. (SQLite's own memory is not meant: it is another library's.) */
+/* Jobs with every allocation failing once, on whatever thread: the failure is reported, by the call or by the job's
+ * end, nothing hangs, nothing leaks, and the run without a failure succeeds. (SQLite's own memory is not meant: it is
+ * another library's.) */
 #include "support/scheduler_fixture.h"
 
 void *__real_malloc(size_t size);
@@ -17,9 +18,15 @@ static bool fails(void) {
   atomic_fetch_add(&failures, 1);
   return true;
 }
-void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
-void *__wrap_calloc(size_t count, size_t size) { return fails() ? NULL : __real_calloc(count, size); }
-void *__wrap_realloc(void *memory, size_t size) { return fails() ? NULL : __real_realloc(memory, size); }
+void *__wrap_malloc(size_t size) {
+  return fails() ? NULL : __real_malloc(size);
+}
+void *__wrap_calloc(size_t count, size_t size) {
+  return fails() ? NULL : __real_calloc(count, size);
+}
+void *__wrap_realloc(void *memory, size_t size) {
+  return fails() ? NULL : __real_realloc(memory, size);
+}
 
 static char *folder;
 static node base; /* what is made while nothing fails */
@@ -27,12 +34,16 @@ static node base; /* what is made while nothing fails */
 static trn_status open_scheduler(trn_job_store *store, trn_scheduler **out, trn_error **error) {
   char outputs[128];
   snprintf(outputs, sizeof outputs, "%s/outputs", folder);
-  trn_scheduler_options options = {
-      .struct_size = sizeof options, .store = store, .output_directory = outputs, .registry = base.registry, .lease_ms = LEASE_MS};
+  trn_scheduler_options options = {.struct_size = sizeof options,
+                                   .store = store,
+                                   .output_directory = outputs,
+                                   .registry = base.registry,
+                                   .lease_ms = LEASE_MS};
   return trn_scheduler_create(&options, base.backend, out, error);
 }
 
-static trn_status submit_query(trn_scheduler *scheduler, trn_session *session, const char *query, trn_job **job, trn_error **error) {
+static trn_status submit_query(trn_scheduler *scheduler, trn_session *session, const char *query, trn_job **job,
+                               trn_error **error) {
   trn_plan_input input = {.struct_size = sizeof input, .format = QUERY_FORMAT, .data = query, .size = strlen(query)};
   static const char *const tags[] = {"a tag"};
   static const trn_kv setting = {"k", "v"};

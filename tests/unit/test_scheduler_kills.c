@@ -1,8 +1,8 @@
-/* Jobs whose process is killed between any two of its writes, to the store or to files, and stores and disks that are full:
- * another process finds the job finished with its output, or lost, and brings it to its one right end.
+/* Jobs whose process is killed between any two of its writes, to the store or to files, and stores and disks that are
+ * full: another process finds the job finished with its output, or lost, and brings it to its one right end.
  *
- * The steps of a life are numbered by what goes through here: every function of the store twice (before, after), every call
- * that changes a file. A child dies at step k by SIGKILL, for k = 1, 2, ... until it lives to its end. */
+ * The steps of a life are numbered by what goes through here: every function of the store twice (before, after), every
+ * call that changes a file. A child dies at step k by SIGKILL, for k = 1, 2, ... until it lives to its end. */
 #include "support/scheduler_fixture.h"
 
 #include <dirent.h>
@@ -74,13 +74,16 @@ static trn_status before_call(trn_error **error) {
     return status;                                                                                                     \
   }
 STEP_AROUND(insert, (void *self, const trn_job_record *r, trn_error **error), (self, r, error))
-STEP_AROUND(get, (void *self, const char *id, bool q, trn_job_each each, void *user, trn_error **error), (self, id, q, each, user, error))
+STEP_AROUND(get, (void *self, const char *id, bool q, trn_job_each each, void *user, trn_error **error),
+            (self, id, q, each, user, error))
 STEP_AROUND(update, (void *self, const trn_job_record *r, trn_error **error), (self, r, error))
-STEP_AROUND(take, (void *self, const char *id, uint64_t a, const char *owner, bool n, trn_error **error), (self, id, a, owner, n, error))
+STEP_AROUND(take, (void *self, const char *id, uint64_t a, const char *owner, bool n, trn_error **error),
+            (self, id, a, owner, n, error))
 STEP_AROUND(cancel, (void *self, const char *id, trn_error **error), (self, id, error))
 STEP_AROUND(release, (void *self, const char *id, trn_error **error), (self, id, error))
 STEP_AROUND(remove, (void *self, const char *id, trn_error **error), (self, id, error))
-STEP_AROUND(list, (void *self, const trn_job_filter *f, trn_job_each each, void *user, trn_error **error), (self, f, each, user, error))
+STEP_AROUND(list, (void *self, const trn_job_filter *f, trn_job_each each, void *user, trn_error **error),
+            (self, f, each, user, error))
 
 /* Not a step: it comes by the clock, and changes nothing of a job. */
 static trn_status step_renew(void *self, const char *owner, uint64_t lease_ms, trn_job_each each, void *user,
@@ -89,10 +92,12 @@ static trn_status step_renew(void *self, const char *owner, uint64_t lease_ms, t
   return ops->renew(self, owner, lease_ms, each, user, error);
 }
 
-static void step_destroy(void *self) { trn_job_store_unref(self); }
+static void step_destroy(void *self) {
+  trn_job_store_unref(self);
+}
 
 static trn_job_store *open_step_store(const char *folder) {
-  static const trn_job_store_ops ops = {sizeof ops,  step_insert, step_get,    step_update, step_take,   step_renew,
+  static const trn_job_store_ops ops = {sizeof ops,  step_insert,  step_get,    step_update, step_take,   step_renew,
                                         step_cancel, step_release, step_remove, step_list,   step_destroy};
   trn_job_store *store;
   assert_int_equal(trn_job_store_create(&ops, open_store(folder), &store), TRN_OK);
@@ -108,7 +113,9 @@ static void node_open_steps(node *n, const char *folder) {
 
 typedef void (*life)(const char *folder, int tell);
 
-static void say(int tell, char word) { assert_int_equal(write(tell, &word, 1), 1); }
+static void say(int tell, char word) {
+  assert_int_equal(write(tell, &word, 1), 1);
+}
 
 static void submit_and_wait(const char *folder, int tell) {
   node n;
@@ -198,7 +205,9 @@ static bool run_life(life lived, const char *folder, int at, char said[16]) {
 
 /* ---- what is found afterwards ---- */
 
-static bool is_said(const char *said, char word) { return strchr(said, word) != NULL; }
+static bool is_said(const char *said, char word) {
+  return strchr(said, word) != NULL;
+}
 
 /* How many attempts have a folder. */
 static int attempts_on_disk(const char *folder) {
@@ -418,7 +427,8 @@ static bool write_file(const char *path, const char *text) {
 static bool mount_small(const char *folder) {
   char map[32];
   snprintf(map, sizeof map, "0 %u 1", (unsigned)getuid());
-  if (unshare(CLONE_NEWNS) && (unshare(CLONE_NEWUSER | CLONE_NEWNS) || !write_file("/proc/self/uid_map", map))) return false;
+  if (unshare(CLONE_NEWNS) && (unshare(CLONE_NEWUSER | CLONE_NEWNS) || !write_file("/proc/self/uid_map", map)))
+    return false;
   return !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) && !mount("jobs", folder, "tmpfs", 0, "size=700k");
 }
 

@@ -1,5 +1,5 @@
-/* One suite over the stores that are bundled: SQLite, and PostgreSQL where Debian's server is installed (started here, on a
- * socket in the test's folder). Then what thousands of ended jobs cost. */
+/* One suite over the stores that are bundled: SQLite, and PostgreSQL where Debian's server is installed (started here,
+ * on a socket in the test's folder). Then what thousands of ended jobs cost. */
 #include "support/scheduler_fixture.h"
 
 #include <glob.h>
@@ -59,7 +59,8 @@ static bool start_server(stores *s) {
   glob_t found;
   char conninfo[512];
   if (glob("/usr/lib/postgresql/*/bin/initdb", 0, NULL, &found)) return false;
-  char *initdb = found.gl_pathv[found.gl_pathc - 1], *data = in_folder(s->folder, "data"), *log = in_folder(s->folder, "log");
+  char *initdb = found.gl_pathv[found.gl_pathc - 1], *data = in_folder(s->folder, "data"),
+       *log = in_folder(s->folder, "log");
   char *bin = strndup(initdb, strlen(initdb) - strlen("/initdb")), *postgres = in_folder(bin, "postgres");
   assert_int_equal(chmod(s->folder, 0777), 0);
   char *make[] = {initdb, "-D", data, "-U", "jobs", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C", NULL};
@@ -111,7 +112,9 @@ static int teardown(void **state) {
 
 /* ---- one store ---- */
 
-static const char *const some_tags[] = {"nightly", "gr\xc3\xbc\xc3\x9f" "e"}, *const some_groups[] = {"a", "b"};
+static const char *const some_tags[] = {"nightly", "gr\xc3\xbc\xc3\x9f"
+                                                   "e"},
+                         *const some_groups[] = {"a", "b"};
 static const trn_kv some_settings[] = {{"k", "v"}, {"empty", ""}, {"unset", NULL}};
 
 static trn_job_record some_record(const char *id, const char *owner) {
@@ -172,7 +175,8 @@ static void what_is_written_is_read(void **state) {
   assert_true(g->is_authenticated && g->is_owner_alive && !g->is_cancelled && !g->is_released);
   assert_null(g->backend_id);
   trn__job_copy_finish(&copy);
-  trn_job_location places[] = {{sizeof *places, "file:///x", NULL, 0, 1, -1}, {sizeof *places, "grpc://h:1", "t\0t", 3, 2, 20}};
+  trn_job_location places[] = {{sizeof *places, "file:///x", NULL, 0, 1, -1},
+                               {sizeof *places, "grpc://h:1", "t\0t", 3, 2, 20}};
   r.state = TRN_JOB_SUCCEEDED;
   r.backend_id = "b7";
   r.stages = 3, r.stages_done = 2, r.tasks = 40, r.tasks_done = 39, r.rows = 1ll << 40, r.bytes = 5;
@@ -458,7 +462,8 @@ static void a_file_that_is_no_store_is_refused(void **state) {
   trn_job_store *store = NULL;
   trn_error *error = NULL;
   FILE *file = fopen(path, "w");
-  fputs("this is no database, but long enough to look like the beginning of a file of some kind, or is it not? It is.", file);
+  fputs("this is no database, but long enough to look like the beginning of a file of some kind, or is it not? It is.",
+        file);
   fclose(file);
   assert_int_equal(trn_sqlite_job_store_open(path, &store, &error), TRN_DATA_LOSS);
   trn_error_unref(error);
@@ -471,7 +476,7 @@ static void a_file_that_is_no_store_is_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest both[] = {
-      cmocka_unit_test(what_is_written_is_read),       cmocka_unit_test(owners_are_fenced),
+      cmocka_unit_test(what_is_written_is_read),        cmocka_unit_test(owners_are_fenced),
       cmocka_unit_test(of_racing_connections_one_wins), cmocka_unit_test(two_schedulers_share_it),
       cmocka_unit_test(pages_hold_every_job_once),
   };

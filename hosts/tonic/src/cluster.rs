@@ -8,7 +8,6 @@ use crate::scheduler::{JobStore, Scheduler, SchedulerOptions};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
 
-
 #[allow(non_camel_case_types)]
 #[repr(C)]
 struct trn_ballista_options {
@@ -126,10 +125,13 @@ impl Scheduler {
             with(cluster, |made, made_out, made_error| {
                 trn_scheduler_create_ballista(scheduler, made, local.0, made_out, made_error)
             })
-            .map_or_else(|failed| failed.give(error), |made| {
-                *out = made;
-                0
-            })
+            .map_or_else(
+                |failed| failed.give(error),
+                |made| {
+                    *out = made;
+                    0
+                },
+            )
         };
         Scheduler::create(store, options, make)
     }

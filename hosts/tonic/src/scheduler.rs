@@ -485,7 +485,8 @@ impl SchedulerHandle for Scheduler {
     }
 
     async fn job(&self, job_id: &str) -> Result<Arc<dyn JobHandle>> {
-        let call = |scheduler, id: CString, out, error| unsafe { s::trn_scheduler_job(scheduler, id.as_ptr(), out, error) };
+        let call =
+            |scheduler, id: CString, out, error| unsafe { s::trn_scheduler_job(scheduler, id.as_ptr(), out, error) };
         self.find(job_id, call).await
     }
 
