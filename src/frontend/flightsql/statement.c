@@ -37,6 +37,7 @@ void flightsql__statement_unref(flightsql_statement *statement) {
   for (size_t i = 0; i < statement->running.count; i++) trn_operation_unref(statement->running.items[i]);
   trn__vec_finish(&statement->running);
   trn__vec_finish(&statement->planning);
+  flightsql__result_unref(statement->result);
   pthread_mutex_destroy(&statement->mutex);
   flightsql__session_unref(statement->session);
   free(statement->sql);
