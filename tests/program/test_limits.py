@@ -11,7 +11,7 @@ CODES = grpc.StatusCode
 
 
 class Client:
-    def __init__(self, server, vanishes=False):
+    def __init__(self, server):
         options = [("grpc.max_receive_message_length", 1 << 28), ("grpc.use_local_subchannel_pool", 1)]
         self.channel = grpc.insecure_channel(server.address, options=options)
         self.stub = stubs.SparkConnectServiceStub(self.channel)
@@ -186,7 +186,7 @@ def test_every_stage_of_every_operation(tmp_path, way):
                 for stage in STAGES:
                     client = Client(server)
                     call = begin_call(client)
-                    if stage == "first message" and hasattr(call, "__next__"):
+                    if stage == "first message" and name != "schema":  # whose only message is its end
                         try:
                             next(call)
                         except (StopIteration, grpc.RpcError):
