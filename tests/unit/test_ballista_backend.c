@@ -50,7 +50,8 @@ static void rig_close(rig *r) {
   assert_int_equal(atomic_load(&b->refs), 1);
   assert_int_equal(script_count(&r->script, &r->script.open), 0);
   trn__ballista_unref(b);
-  nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL); /* the channel goes on a thread of its own */
+  nanosleep(&(struct timespec){.tv_nsec = 50000000},
+            NULL); /* channels, and calls that were not opened yet, go on threads of their own */
   trn_call_unref(r->script.held);
   trn_routes_destroy(r->routes);
   bench_close(&r->bench);

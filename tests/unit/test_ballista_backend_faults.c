@@ -102,7 +102,7 @@ static void every_allocation_of_a_query_may_fail(bool compresses, bool as_ipc) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   assert_int_equal(atomic_load(&b->refs), 1); /* no job is followed for ever */
   trn__ballista_unref(b);
-  nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
   trn_routes_destroy((trn_routes *)options.routes);
   bench_close(&local);
 }

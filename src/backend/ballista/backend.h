@@ -62,6 +62,7 @@ typedef struct trn_ballista_run {
   trn_error *error;
   trn_ballista_job *job; /* of a successful one */
   bool is_cancelled, is_final, is_seen, is_cleaned;
+  bool is_held; /* nothing is fetched before a stream is asked for */
   unsigned poll_ms, misses;
   trn_ballista_slot *slots; /* one for each location */
   size_t head, opened;      /* the partition that is delivered; how many were opened */

@@ -95,11 +95,14 @@ static void succeed(trn_ballista_run *run, trn_ballista_job *job) {
   run->job = trn__ballista_job_ref(job);
   run->slots = slots;
   run->is_final = true;
-  bool is_wanted = !run->is_cancelled && !run->status;
+  bool is_wanted = !run->is_cancelled && !run->status, is_held = run->is_held;
   pthread_mutex_unlock(&run->mu);
   if (!slots) {
     trn_error *error = NULL;
-    trn__ballista_run_fail(run, trn__no_memory(&error), error);
+    trn_status status = trn__no_memory(&error);
+    trn__ballista_run_fail(run, status, error);
+  } else if (is_wanted && is_held) {
+    atomic_store(&run->state, TRN_OPERATION_FINISHED); /* its output lies where it is */
   } else if (is_wanted) {
     trn__ballista_output_begin(run);
   } else {
@@ -234,10 +237,47 @@ static trn_status operation_stream(void *self, trn_stream **out, trn_error **err
   if (atomic_exchange(&run->is_read, true))
     return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "the result of this operation can be read once");
   trn_status status = trn_stream_create(&trn__ballista_stream_ops, trn__ballista_run_ref(run), out);
-  if (!status) return TRN_OK;
+  if (!status) {
+    pthread_mutex_lock(&run->mu);
+    bool begins = run->is_held && run->job && !run->is_cancelled && !run->status;
+    run->is_held = false;
+    pthread_mutex_unlock(&run->mu);
+    if (begins) trn__ballista_output_begin(run);
+    return TRN_OK;
+  }
   trn__ballista_run_unref(run);
   atomic_store(&run->is_read, false);
   return trn__no_memory(error);
+}
+
+static trn_status operation_locations(void *self, void (*each)(void *user, const trn_result_location *location), void *user,
+                                      trn_error **error) {
+  trn_ballista_run *run = self;
+  pthread_mutex_lock(&run->mu);
+  trn_status status = run->is_cancelled ? TRN_CANCELLED : run->status;
+  trn_error *why = run->error ? trn_error_ref(run->error) : NULL;
+  trn_ballista_job *job = !status && run->job ? trn__ballista_job_ref(run->job) : NULL;
+  pthread_mutex_unlock(&run->mu);
+  if (status && why && error) {
+    *error = why;
+    return status;
+  }
+  trn_error_unref(why);
+  if (status) return trn_error_set(error, status, NULL, "the query was cancelled");
+  if (!job) return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "the job is not over");
+  if (job->is_proxied) {
+    status = trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "the output is to be fetched through a proxy");
+  } else {
+    for (size_t i = 0; i < job->location_count; i++) {
+      const trn_ballista_location *l = &job->locations[i];
+      const trn_result_location location = {sizeof location,    l->job_id,         l->stage_id, l->partition_id, l->executor_id,
+                                            l->host,            l->port,           l->has_file_id, l->is_sort_shuffle, l->file_id,
+                                            l->rows,            l->bytes};
+      each(user, &location);
+    }
+  }
+  trn__ballista_job_unref(job);
+  return status;
 }
 
 /* ---- blocking calls: metrics, and the answer to a submission ---- */
@@ -349,7 +389,8 @@ static const trn_operation_ops operation_ops = {.struct_size = sizeof(trn_operat
                                                 .cancel = trn__ballista_run_cancel,
                                                 .result_stream = operation_stream,
                                                 .metrics = operation_metrics,
-                                                .destroy = operation_destroy};
+                                                .destroy = operation_destroy,
+                                                .locations = operation_locations};
 
 /* ---- submitting ---- */
 
@@ -438,6 +479,7 @@ trn_status trn__ballista_run_start(trn_ballista *b, const trn_execute_request *r
   }
   run->submitted_ns = trn__now_ns();
   run->poll_ms = TRN_BALLISTA_POLL_FIRST_MS;
+  run->is_held = request->holds_output;
   trn__ballista_run_ref(run); /* the poll's */
   if (trn_operation_create(&operation_ops, run, request->operation_id, out)) {
     status = trn__no_memory(error);
