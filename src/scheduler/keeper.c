@@ -2,7 +2,7 @@
  * what the store did not take, looks at others' jobs that somebody here watches. */
 #include "scheduler/scheduler.h"
 
-enum { KEEPER_STEP_MS_MAX = 1000, KEEPER_STEP_MS_MIN = 5, KEEPER_STACK_BYTES = 512 * 1024 };
+enum { KEEPER_STEP_MS_MAX = 1000, KEEPER_STEP_MS_MIN = 5 };
 
 typedef struct jobs_list {
   trn_job **items; /* a reference each */
@@ -163,7 +163,7 @@ trn_status trn__keeper_start(trn_scheduler *s, trn_error **error) {
   trn_status status = TRN_OK;
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes)) return trn__no_memory(error);
-  pthread_attr_setstacksize(&attributes, KEEPER_STACK_BYTES);
+  pthread_attr_setstacksize(&attributes, TRN_STACK_BYTES); /* the last reference to a session may go here */
   pthread_mutex_lock(&s->mu);
   if (s->is_stopping) {
     status = trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "the scheduler has stopped");

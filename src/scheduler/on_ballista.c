@@ -5,7 +5,7 @@
 #include "scheduler/remote.h"
 
 #define PLAN_FORMAT "ballista.logical.v1"
-enum { ASK_FIRST_MS = 10, ASK_MS_MAX = 500, UNKNOWN_MAX = 40, SILENT_MAX = 8 };
+enum { ASK_FIRST_MS = 10, ASK_MS_MAX = 500, UNKNOWN_MAX = 40, SILENT_MAX = 12 };
 
 typedef struct on_ballista {
   trn_ballista_client *client;
