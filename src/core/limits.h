@@ -143,6 +143,7 @@
 #define TRN_BALLISTA_SPOOL_BYTES_MAX (UINT64_C(16) << 30) /* files of rows that clients sent along, together */
 #define TRN_BALLISTA_TRIVIAL_ROWS 1000u               /* a query of so many literal rows is not worth a job */
 
+#define TRN_TEXT_SOURCE_BYTES_MAX (1u << 30) /* of the text files of one read, which are in memory */
 #define TRN_SCRIPT_STEPS_MAX 1000000u      /* statements and rounds of loops that one script runs */
 #define TRN_SCRIPT_ROWS_MAX 100000u        /* of a FOR's query */
 #define TRN_SCRIPT_BYTES_MAX (64u << 20)   /* of the rows that a script answers with */

@@ -17,6 +17,8 @@ void spark__text_options(const Spark__Connect__Read__DataSource *node, bool csv,
 /* Local data files below the paths, in order of names; *plain false: some are compressed or not local. */
 trn_status spark__text_files(spark_translator *t, const char *const *paths, size_t count, trn_vec *out, bool *plain,
                              trn_error **error);
+/* Local patterns become what they match, directories too; one that matches nothing stays. */
+trn_status spark__expand_patterns(spark_translator *t, const char ***all, size_t *all_count, trn_error **error);
 /* A file's lines or records, one after the other. */
 typedef struct spark_lines {
   void *file;

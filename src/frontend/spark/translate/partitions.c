@@ -188,3 +188,13 @@ trn_status spark__partitions(spark_translator *t, const char *const *paths, size
   out->first_file = w->first_file;
   return status;
 }
+
+const char *spark__partition_text(trn_arena *arena, const char *path, const char *key) {
+  size_t size = strlen(key);
+  for (const char *at = strchr(path, '/'); at; at = strchr(at + 1, '/'))
+    if (strncmp(at + 1, key, size) == 0 && at[1 + size] == '=') {
+      const char *value = at + size + 2;
+      return unescape(arena, value, strcspn(value, "/"));
+    }
+  return NULL;
+}

@@ -439,6 +439,10 @@ typedef struct spark_rows {
   size_t width, row_count;
   const trn_expr **cells; /* LITERALs of the columns' types, row by row */
 } spark_rows;
+/* source.c: a SCAN of an open source. `order`: its columns, NULL: as they are. */
+trn_status spark__scan_source(spark_translator *t, trn_source *source, const trn_field *fields, const uint32_t *order,
+                              uint32_t count, const char *label, const trn_scan_info *info,
+                              const spark_qualifier *qualifier, spark_relation *out, trn_error **error);
 /* Runs the visible columns of the relation and waits; rows beyond row_max are left out. thread: worker */
 trn_status spark__run_now(spark_translator *t, const spark_relation *relation, size_t row_max, spark_rows *out,
                           trn_error **error);

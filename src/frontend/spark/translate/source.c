@@ -1,10 +1,10 @@
-/* Where rows come from: files, rows of the request, views and tables by name. */
+/* Where rows come from: files, views and tables by name. */
 #include "core/query.h"
 #include "frontend/spark/translate/infer.h"
 #include "frontend/spark/translate/routine.h"
+#include "frontend/spark/translate/source_text.h"
 #include "frontend/spark/translate/table.h"
 #include "frontend/spark/translate/write.h"
-#include <glob.h>
 #include <stdio.h>
 #include <strings.h>
 #include <unistd.h>
@@ -36,9 +36,9 @@ static trn_status label_scan(spark_translator *t, const trn_field *fields, const
   return status ? trn__no_memory(error) : TRN_OK;
 }
 
-static trn_status scan(spark_translator *t, trn_source *source, const trn_field *fields, const uint32_t *order,
-                       uint32_t count, const char *label, const trn_scan_info *info, const spark_qualifier *qualifier,
-                       spark_relation *out, trn_error **error) {
+trn_status spark__scan_source(spark_translator *t, trn_source *source, const trn_field *fields, const uint32_t *order,
+                              uint32_t count, const char *label, const trn_scan_info *info,
+                              const spark_qualifier *qualifier, spark_relation *out, trn_error **error) {
   spark__state(t)->reads_files = true;
   trn_column *columns = TRN_NEW_N(t->arena, trn_column, count);
   uint32_t *indexes = TRN_NEW_N(t->arena, uint32_t, count);
@@ -78,7 +78,7 @@ trn_status spark__read_opened(spark_translator *t, trn_catalog *catalog, trn_tab
   if (schema.n_children != (int64_t)count)
     status = trn_error_set(error, TRN_INTERNAL, NULL, "The catalog opened %s with other columns.", text);
   if (!status) status = spark__hold_source(t, trn_session_backend(t->session), source, NULL, error);
-  if (!status) status = scan(t, source, fields, NULL, count, text, &label, qualifier, out, error);
+  if (!status) status = spark__scan_source(t, source, fields, NULL, count, text, &label, qualifier, out, error);
   trn_backend_source_unref(trn_session_backend(t->session), source); /* the arena's stays */
   if (schema.release) schema.release(&schema);
   return status;
@@ -220,6 +220,8 @@ typedef struct file_read {
   const spark_source_spec *table; /* or NULL */
   const Spark__Connect__Read__DataSource *node; /* whose options these are, or NULL */
   spark_text_options text;
+  bool is_text;
+  spark_text_source lines; /* of text files */
   bool as_lines; /* rows are made of lines here, not by the engine's reader */
   trn_vec files; /* their names, then */
 } file_read;
@@ -410,8 +412,67 @@ static trn_status read_files(spark_translator *t, file_read *read, const spark_q
   trn_scan_info info;
   status = files_info(t, read, &info, error);
   if (read->table) info = table_info(read, &info);
-  if (status == TRN_OK) status = scan(t, source, shown, order, count, label, &info, qualifier, out, error);
+  if (status == TRN_OK) status = spark__scan_source(t, source, shown, order, count, label, &info, qualifier, out, error);
   return status == TRN_OK ? partition_values(t, read, out, error) : status;
+}
+
+/* ---- text ---- */
+
+static trn_status find_text_files(spark_translator *t, file_read *read, trn_error **error) {
+  bool plain = false;
+  trn_status status = spark__text_source_options(t, read->node, &read->lines, error);
+  if (!status) status = spark__text_files(t, read->paths, read->path_count, &read->files, &plain, error);
+  for (size_t i = 0; i < read->path_count && !status; i++) {
+    const char *path = strncmp(read->paths[i], "file:/", 6) == 0 ? read->paths[i] + 5 : read->paths[i];
+    const char *shown = strstr(path, "://") ? path : trn__arena_printf(t->arena, "file:%s", path);
+    if (!shown) return trn__no_memory(error);
+    if (strstr(path, "://")) return spark__unimplemented(t, NOWHERE, error, "Reading text files that are not local");
+    if (access(path, F_OK) != 0)
+      status = spark__error(t, error, TRN_NOT_FOUND, "PATH_NOT_FOUND", NOWHERE, "path", shown, NULL);
+  }
+  if (!status && !plain && read->files.count)
+    return spark__unimplemented(t, NOWHERE, error, "Reading compressed text files");
+  read->options = (read_options){.items = TRN_NEW_N(t->arena, trn_kv, 1)};
+  return status || read->options.items ? status : trn__no_memory(error);
+}
+
+/* The one column of the files: `value`, or what the schema calls it. */
+static trn_status text_column(spark_translator *t, const file_read *read, const char **name, trn_error **error) {
+  *name = "value";
+  for (uint32_t i = 0; read->schema && i < read->schema->field_count; i++) {
+    const trn_field *field = &read->schema->fields[i];
+    const char *column = spark__quote(t, field->name), *type = spark__quoted_type(t, field->type);
+    if (!column || !type) return trn__no_memory(error);
+    if (field->type->id != TRN_TYPE_STRING)
+      return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE", NOWHERE, "columnName",
+                          column, "columnType", type, "format", "Text", NULL);
+  }
+  if (!read->schema) return TRN_OK;
+  if (read->schema->field_count != 1)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "Text data source supports only a single column, and you have %u columns.", read->schema->field_count);
+  *name = read->schema->fields[0].name;
+  return TRN_OK;
+}
+
+static trn_status read_text(spark_translator *t, file_read *read, const spark_qualifier *qualifier, spark_relation *out,
+                            trn_error **error) {
+  trn_strbuf rows = {0};
+  trn_source *source = NULL;
+  const trn_field *fields = NULL;
+  const char *name = NULL, *label = trn__arena_printf(t->arena, "text %s", read->paths[0]);
+  uint32_t count = 0;
+  trn_scan_info info;
+  trn_status status = label ? find_partitions(t, read, error) : trn__no_memory(error);
+  if (!status) status = text_column(t, read, &name, error);
+  if (!status) status = files_info(t, read, &info, error);
+  if (!status) status = spark__text_source_rows(t, &read->files, &read->partitions, &read->lines, name, &rows, error);
+  const trn_source_request request = {
+      .struct_size = sizeof request, .format = "ipc", .data = rows.data, .data_size = rows.size};
+  if (!status) status = spark__open_source(t, &request, NULL, &source, &fields, &count, error);
+  if (!status) status = spark__scan_source(t, source, fields, NULL, count, label, &info, qualifier, out, error);
+  trn__strbuf_finish(&rows);
+  return status ? status : partition_values(t, read, out, error);
 }
 
 /* ---- CSV and JSON by lines ---- */
@@ -419,6 +480,8 @@ static trn_status read_files(spark_translator *t, file_read *read, const spark_q
 /* Decides whether the files can be read that way: local, not compressed, with options that are known. */
 static trn_status choose_reader(spark_translator *t, file_read *read, const char *first, trn_error **error) {
   bool csv = strcmp(read->format, "csv") == 0, served = false, plain = false;
+  read->is_text = strcmp(read->format, "text") == 0;
+  if (read->is_text) return find_text_files(t, read, error);
   if (!csv && strcmp(read->format, "json") != 0) return read_options_of(t, read->node, read->format, first, &read->options, error);
   spark__text_options(read->node, csv, &read->text, &served);
   trn_status status = spark__text_files(t, read->paths, read->path_count, &read->files, &plain, error);
@@ -496,7 +559,7 @@ static trn_status read_lines(spark_translator *t, file_read *read, const spark_q
   if (!status) status = files_info(t, read, &info, error);
   if (!status && read->table) info = table_info(read, &info);
   info.is_raw = true;
-  if (!status) status = scan(t, source, shown, NULL, count, label, &info, NULL, out, error);
+  if (!status) status = spark__scan_source(t, source, shown, NULL, count, label, &info, NULL, out, error);
   if (!status) status = partition_values(t, &lines, out, error);
   if (!status) status = spark__rows_of_lines(t, csv, schema, &read->text, read->path_count ? read->paths[0] : "", out, error);
   if (status || !qualifier) return status;
@@ -512,14 +575,15 @@ static trn_status read_either(spark_translator *t, file_read *read, const spark_
     status = infer(t, read, &read->schema, error);
     read->schema_text = "\1inferred";
   }
-  if (!status) status = read->as_lines ? read_lines(t, read, qualifier, out, error) : read_files(t, read, qualifier, out, error);
+  if (read->is_text) status = read_text(t, read, qualifier, out, error);
+  else if (!status) status = read->as_lines ? read_lines(t, read, qualifier, out, error) : read_files(t, read, qualifier, out, error);
   trn__vec_finish(&read->files);
   return status;
 }
 
 static trn_status file_format(spark_translator *t, const char *given, const char **out, trn_error **error) {
-  static const char *const formats[] = {"parquet", "csv", "json", "arrow"};
-  static const char *const known[] = {"orc", "text", "avro", "jdbc", "xml", "binaryfile", "rate", "socket", "kafka"};
+  static const char *const formats[] = {"parquet", "csv", "json", "arrow", "text"};
+  static const char *const known[] = {"orc", "avro", "jdbc", "xml", "binaryfile", "rate", "socket", "kafka"};
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
     if (strcasecmp(formats[i], given) != 0) continue;
     *out = formats[i];
@@ -529,36 +593,6 @@ static trn_status file_format(spark_translator *t, const char *given, const char
     if (strcasecmp(known[i], given) == 0)
       return spark__unimplemented(t, NOWHERE, error, "Reading the format %s", known[i]);
   return spark__error(t, error, TRN_INVALID_ARGUMENT, "DATA_SOURCE_NOT_FOUND", NOWHERE, "provider", given, NULL);
-}
-
-/* Local patterns become what they match, directories too; one that matches nothing stays, and is not found. */
-static trn_status expand_patterns(spark_translator *t, file_read *read, trn_error **error) {
-  trn_status status = TRN_OK;
-  for (size_t i = 0; i < read->path_count && status == TRN_OK; i++) {
-    const char *path = strncmp(read->paths[i], "file:/", 6) == 0 ? read->paths[i] + 5 : read->paths[i];
-    glob_t found = {0};
-    if (!strpbrk(path, "*?[{") || strstr(path, "://") || access(path, F_OK) == 0) continue;
-    if (glob(path, GLOB_BRACE, NULL, &found) == 0) {
-      size_t after = read->path_count - i - 1, count = found.gl_pathc;
-      const char **paths = count <= TRN_SOURCE_FILES_MAX ? TRN_NEW_N(t->arena, const char *, i + count + after + 1) : NULL;
-      if (paths && i) memcpy(paths, read->paths, i * sizeof *paths);
-      if (paths && after) memcpy(paths + i + count, read->paths + i + 1, after * sizeof *paths);
-      for (size_t k = 0; paths && k < count; k++)
-        if (!(paths[i + k] = trn__arena_strdup(t->arena, found.gl_pathv[k]))) status = trn__no_memory(error);
-      if (count > TRN_SOURCE_FILES_MAX)
-        status = trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "%s matches more than %u paths", path,
-                               TRN_SOURCE_FILES_MAX);
-      else if (!paths)
-        status = trn__no_memory(error);
-      if (status == TRN_OK) {
-        read->paths = paths;
-        read->path_count += count - 1;
-        i += count - 1;
-      }
-    }
-    globfree(&found);
-  }
-  return status;
 }
 
 static trn_status data_source(spark_translator *t, const Spark__Connect__Read__DataSource *node, spark_relation *out,
@@ -577,7 +611,7 @@ static trn_status data_source(spark_translator *t, const Spark__Connect__Read__D
     if (strcasecmp(node->options[i]->key, "basePath") == 0 &&
         (read.path_count != 1 || strcmp(node->options[i]->value, read.paths[0]) != 0))
       return spark__unimplemented(t, NOWHERE, error, "The option basePath with another path");
-  status = expand_patterns(t, &read, error);
+  status = spark__expand_patterns(t, &read.paths, &read.path_count, error);
   if (status == TRN_OK) status = choose_reader(t, &read, read.path_count ? read.paths[0] : NULL, error);
   if (status != TRN_OK) return status;
   if (read.path_count == 0)
@@ -749,93 +783,4 @@ trn_status spark__relation_read(spark_translator *t, const Spark__Connect__Relat
     return named_table(t, read->named_table, spark__relation_position(t, relation), out, error);
   return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_ONE_OF_FIELD_NOT_SET", NOWHERE,
                       "fullName", "spark.connect.Read", "name", "READTYPE_NOT_SET", NULL);
-}
-
-/* ---- rows of the request ---- */
-static bool same_names(const trn_type *a, const trn_type *b) {
-  if (a->field_count != b->field_count) return false;
-  for (uint32_t i = 0; i < a->field_count; i++) {
-    bool named = a->id == TRN_TYPE_STRUCT;
-    if (named && strcmp(a->fields[i].name, b->fields[i].name) != 0) return false;
-    if (!same_names(a->fields[i].type, b->fields[i].type)) return false;
-  }
-  return true;
-}
-
-/* The client's schema over what Arrow carried: names, nullability and metadata are the schema's; other types are cast.
- */
-static trn_status with_schema(spark_translator *t, const trn_type *schema, trn_field *fields, uint32_t count,
-                              const trn_type **targets, trn_error **error) {
-  if (schema->id != TRN_TYPE_STRUCT || schema->field_count != count)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_SCHEMA_NON_STRUCT_TYPE", NOWHERE,
-                        "inputSchema", "", "dataType", "", NULL);
-  for (uint32_t i = 0; i < count; i++) {
-    const trn_field *given = &schema->fields[i];
-    bool same = trn__type_same_shape(given->type, fields[i].type) && same_names(given->type, fields[i].type);
-    if (same)
-      fields[i].type = given->type;
-    else
-      targets[i] = given->type;
-    fields[i].name = given->name;
-    fields[i].metadata = given->metadata;
-    fields[i].nullable = given->nullable;
-  }
-  return TRN_OK;
-}
-
-static trn_status cast_fields(spark_translator *t, const trn_field *fields, const trn_type *const *targets,
-                              spark_relation *out, trn_error **error) {
-  bool any = false;
-  for (uint32_t i = 0; i < out->scope->count; i++) any |= targets[i] != NULL;
-  spark_value *values = NULL;
-  size_t count = 0;
-  if (!any) return TRN_OK;
-  trn_status status = spark__scope_values(t, out->scope, &values, &count, error);
-  for (size_t i = 0; i < count && status == TRN_OK; i++) {
-    if (!targets[i]) continue;
-    status = spark__cast(t, values[i].expr, targets[i], SPARK_CAST_ANSI, NOWHERE, &values[i].expr, error);
-    values[i].is_attribute = false;
-    values[i].is_alias = true;
-    values[i].metadata = fields[i].metadata;
-  }
-  return status == TRN_OK ? spark__project(t, out, values, count, NULL, out, error) : status;
-}
-
-static trn_status empty_local(spark_translator *t, const trn_type *schema, spark_relation *out, trn_error **error) {
-  trn_column *columns = TRN_NEW_N(t->arena, trn_column, schema->field_count);
-  if (!columns) return trn__no_memory(error);
-  for (uint32_t i = 0; i < schema->field_count; i++)
-    columns[i] =
-        (trn_column){.id = t->next_column++, .type = schema->fields[i].type, .nullable = schema->fields[i].nullable};
-  trn_rel *rel = trn__rel_create(t->arena, TRN_REL_VALUES, NULL, 0, NULL, 0, columns, schema->field_count);
-  if (!rel) return trn__no_memory(error);
-  return spark__scope_of(t, rel, schema->fields, NULL, out, error);
-}
-
-trn_status spark__relation_local(spark_translator *t, const Spark__Connect__LocalRelation *local, spark_relation *out,
-                                 trn_error **error) {
-  const trn_type *schema = NULL;
-  trn_status status = TRN_OK;
-  bool has_data = local->_data_case != 0, has_schema = local->_schema_case && local->schema && *local->schema;
-  if (has_schema) status = spark__schema_from_text(t->arena, local->schema, strlen(local->schema), &schema, error);
-  if (status != TRN_OK) return status;
-  if (!has_data && (!schema || schema->id != TRN_TYPE_STRUCT))
-    return spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.SCHEMA_REQUIRED_FOR_LOCAL_RELATION",
-                        NOWHERE, NULL);
-  if (!has_data) return empty_local(t, schema, out, error);
-  trn_source_request request = {
-      .struct_size = sizeof request, .format = "ipc", .data = local->data.data, .data_size = local->data.len};
-  trn_source *source = NULL;
-  const trn_field *arrow = NULL;
-  uint32_t count = 0;
-  status = spark__open_source(t, &request, NULL, &source, &arrow, &count, error);
-  if (status != TRN_OK) return status;
-  trn_field *fields = TRN_NEW_N(t->arena, trn_field, count);
-  const trn_type **targets = TRN_NEW_N(t->arena, const trn_type *, count);
-  if (!fields || !targets) return trn__no_memory(error);
-  if (count) memcpy(fields, arrow, count * sizeof *fields);
-  if (schema) status = with_schema(t, schema, fields, count, targets, error);
-  trn_scan_info info = {.kind = TRN_SCAN_LOCAL, .content = local->data.data, .content_size = local->data.len};
-  if (status == TRN_OK) status = scan(t, source, fields, NULL, count, "local", &info, NULL, out, error);
-  return status == TRN_OK ? cast_fields(t, fields, targets, out, error) : status;
 }

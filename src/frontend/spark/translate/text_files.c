@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 
 #include "frontend/spark/translate/infer.h"
+#include <glob.h>
+#include <unistd.h>
 
 enum { FOLDER_DEPTH_MAX = 32 };
 
@@ -124,6 +126,36 @@ trn_status spark__text_files(spark_translator *t, const char *const *paths, size
     else status = add_path(t, path, 0, out, plain, error);
   }
   if (!out->count) *plain = false;
+  return status;
+}
+
+/* Local patterns become what they match, directories too; one that matches nothing stays, and is not found. */
+trn_status spark__expand_patterns(spark_translator *t, const char ***all, size_t *all_count, trn_error **error) {
+  trn_status status = TRN_OK;
+  for (size_t i = 0; i < *all_count && status == TRN_OK; i++) {
+    const char *path = strncmp((*all)[i], "file:/", 6) == 0 ? (*all)[i] + 5 : (*all)[i];
+    glob_t found = {0};
+    if (!strpbrk(path, "*?[{") || strstr(path, "://") || access(path, F_OK) == 0) continue;
+    if (glob(path, GLOB_BRACE, NULL, &found) == 0) {
+      size_t after = *all_count - i - 1, count = found.gl_pathc;
+      const char **paths = count <= TRN_SOURCE_FILES_MAX ? TRN_NEW_N(t->arena, const char *, i + count + after + 1) : NULL;
+      if (paths && i) memcpy(paths, *all, i * sizeof *paths);
+      if (paths && after) memcpy(paths + i + count, *all + i + 1, after * sizeof *paths);
+      for (size_t k = 0; paths && k < count; k++)
+        if (!(paths[i + k] = trn__arena_strdup(t->arena, found.gl_pathv[k]))) status = trn__no_memory(error);
+      if (count > TRN_SOURCE_FILES_MAX)
+        status = trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "%s matches more than %u paths", path,
+                               TRN_SOURCE_FILES_MAX);
+      else if (!paths)
+        status = trn__no_memory(error);
+      if (status == TRN_OK) {
+        *all = paths;
+        *all_count += count - 1;
+        i += count - 1;
+      }
+    }
+    globfree(&found);
+  }
   return status;
 }
 

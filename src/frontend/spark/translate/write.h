@@ -43,4 +43,6 @@ typedef struct spark_partitions {
 /* Local directories only; others have none. CONFLICTING_PARTITION_COLUMN_NAMES. */
 trn_status spark__partitions(spark_translator *t, const char *const *paths, size_t path_count, bool infer,
                              spark_partitions *out, trn_error **error);
+/* What the directory key=value on the path says; NULL: there is none, or no memory. */
+const char *spark__partition_text(trn_arena *arena, const char *path, const char *key);
 #endif

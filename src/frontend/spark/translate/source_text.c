@@ -1,0 +1,190 @@
+/* Text files: a row for each line, or for each file. The engine has no reader that leaves lines as they are, so they are
+ * read here, into memory. */
+#include "frontend/spark/translate/source_text.h"
+#include "arrow/arrow_util.h"
+#include "frontend/wire/wire.h"
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { BATCH_ROWS = 1 << 16, BATCH_BYTES = 32 << 20 };
+
+static const trn_position NOWHERE = {-1, -1};
+
+typedef struct lines {
+  spark_translator *t;
+  const spark_text_source *source;
+  const spark_partitions *partitions;
+  struct ArrowSchema schema;
+  trn_array_builder *builder;
+  size_t rows, bytes; /* of the batch being built */
+  size_t total;
+  trn_strbuf *out;
+  trn_error **error;
+} lines;
+
+trn_status spark__text_source_options(spark_translator *t, const Spark__Connect__Read__DataSource *node,
+                                      spark_text_source *out, trn_error **error) {
+  *out = (spark_text_source){0};
+  for (size_t i = 0; node && i < node->n_options; i++) {
+    const char *key = node->options[i]->key, *value = node->options[i]->value ? node->options[i]->value : "";
+    if (strcasecmp(key, "wholetext") == 0) out->whole = strcasecmp(value, "true") == 0;
+    else if (strcasecmp(key, "lineSep") == 0) out->separator = value;
+    else if ((strcasecmp(key, "encoding") == 0 && strcasecmp(value, "UTF-8") != 0) || strcasecmp(key, "pathGlobFilter") == 0 ||
+             strncasecmp(key, "modified", 8) == 0)
+      return spark__unimplemented(t, NOWHERE, error, "The option %s of text files", key);
+  }
+  if (out->separator && !*out->separator)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "requirement failed: 'lineSep' cannot be an empty string.");
+  return TRN_OK;
+}
+
+/* ---- batches ---- */
+
+static trn_status flush(lines *l) {
+  struct ArrowArray array = {0};
+  if (!l->rows) return TRN_OK;
+  trn_status status = trn__array_builder_finish(l->builder, &array);
+  if (!status) status = trn__ipc_write_batch(&l->schema, &array, l->out);
+  trn__array_release(&array);
+  trn__array_builder_destroy(l->builder);
+  l->builder = NULL;
+  l->rows = l->bytes = 0;
+  if (!status) status = trn__array_builder_create(&l->schema, &l->builder);
+  return status || l->out->failed ? trn__no_memory(l->error) : TRN_OK;
+}
+
+/* The size of the character at the start, 0 when it is none. */
+static size_t character(const char *text, size_t size) {
+  for (size_t n = 1; n <= 4 && n <= size; n++)
+    if (trn__utf8_is_valid(text, n)) return n;
+  return 0;
+}
+
+/* Texts are UTF-8 everywhere: a byte that is not becomes U+FFFD. */
+static bool put_text(trn_array_builder *builder, const char *text, size_t size) {
+  if (trn__utf8_is_valid(text, size)) {
+    trn__array_append_bytes(builder, text, size);
+    return true;
+  }
+  trn_strbuf mended = {0};
+  for (size_t at = 0; at < size;) {
+    size_t n = character(text + at, size - at);
+    trn__strbuf_add(&mended, n ? text + at : "\xEF\xBF\xBD", n ? n : 3);
+    at += n ? n : 1;
+  }
+  if (!mended.failed) trn__array_append_bytes(builder, mended.data, mended.size);
+  bool ok = !mended.failed;
+  trn__strbuf_finish(&mended);
+  return ok;
+}
+
+static trn_status add_row(lines *l, const char *text, size_t size, const char *const *levels) {
+  if (size > l->source->bytes_max - l->total) {
+    return trn_error_set(l->error, TRN_RESOURCE_EXHAUSTED, NULL, "Text files of more than TRN_TEXT_SOURCE_BYTES_MAX (%u) bytes.",
+                         TRN_TEXT_SOURCE_BYTES_MAX);
+  }
+  if ((l->rows >= BATCH_ROWS || (l->rows && l->bytes + size > BATCH_BYTES))) {
+    trn_status status = flush(l);
+    if (status) return status;
+  }
+  if (!put_text(trn__array_builder_child(l->builder, 0), text, size)) return trn__no_memory(l->error);
+  for (uint32_t i = 0; i < l->partitions->count; i++) {
+    const char *level = levels[i] ? levels[i] : SPARK_NULL_PARTITION;
+    trn__array_append_bytes(trn__array_builder_child(l->builder, 1 + i), level, strlen(level));
+  }
+  trn__array_append_end(l->builder);
+  l->rows++;
+  l->bytes += size;
+  l->total += size;
+  return TRN_OK;
+}
+
+/* ---- files ---- */
+
+/* Where the line ends, and how long its end is; 0 at the end of the text. */
+static size_t line_end(const lines *l, const char *text, size_t size, size_t *end_size) {
+  const char *separator = l->source->separator;
+  if (separator) {
+    const char *found = memmem(text, size, separator, strlen(separator));
+    *end_size = found ? strlen(separator) : 0;
+    return found ? (size_t)(found - text) : size;
+  }
+  size_t at = 0;
+  while (at < size && text[at] != '\n' && text[at] != '\r') at++;
+  *end_size = at == size ? 0 : text[at] == '\r' && at + 1 < size && text[at + 1] == '\n' ? 2 : 1;
+  return at;
+}
+
+static trn_status split(lines *l, const char *text, size_t size, const char *const *levels) {
+  trn_status status = TRN_OK;
+  for (size_t at = 0; at < size && !status;) {
+    size_t end_size, length = line_end(l, text + at, size - at, &end_size);
+    status = add_row(l, text + at, length, levels);
+    at += length + end_size;
+  }
+  return status;
+}
+
+static trn_status read_file(lines *l, const char *path, char **out, size_t *size) {
+  struct stat info;
+  FILE *file = fopen(path, "rbe");
+  trn_status status = TRN_OK;
+  *out = NULL;
+  *size = 0;
+  if (!file || fstat(fileno(file), &info) != 0) {
+    status = spark__error(l->t, l->error, TRN_NOT_FOUND, "FAILED_READ_FILE.FILE_NOT_EXIST", NOWHERE, "path", path, NULL);
+  } else if ((uint64_t)info.st_size > l->source->bytes_max) {
+    status = trn_error_set(l->error, TRN_RESOURCE_EXHAUSTED, NULL, "A text file of more than TRN_TEXT_SOURCE_BYTES_MAX (%u) bytes.",
+                           TRN_TEXT_SOURCE_BYTES_MAX);
+  } else if (!(*out = malloc((size_t)info.st_size + 1))) {
+    status = trn__no_memory(l->error);
+  } else {
+    *size = fread(*out, 1, (size_t)info.st_size, file);
+  }
+  if (file) fclose(file);
+  return status;
+}
+
+static trn_status add_file(lines *l, const char *path) {
+  const char **levels = TRN_NEW_N(l->t->arena, const char *, l->partitions->count);
+  char *text = NULL;
+  size_t size = 0;
+  if (!levels) return trn__no_memory(l->error);
+  for (uint32_t i = 0; i < l->partitions->count; i++)
+    levels[i] = spark__partition_text(l->t->arena, path, l->partitions->keys[i]);
+  trn_status status = read_file(l, path, &text, &size);
+  if (!status && l->source->whole && size) status = add_row(l, text, size, levels);
+  else if (!status) status = split(l, text, size, levels);
+  free(text);
+  return status;
+}
+
+/* ---- all of them ---- */
+
+/* value, then a text for each level of directories. */
+static trn_status schema_of(lines *l, const char *name) {
+  trn_field *fields = TRN_NEW_N(l->t->arena, trn_field, l->partitions->count + 1);
+  if (!fields) return trn__no_memory(l->error);
+  fields[0] = (trn_field){.name = name, .type = trn__type(TRN_TYPE_STRING), .nullable = true};
+  for (uint32_t i = 0; i < l->partitions->count; i++)
+    fields[i + 1] = (trn_field){.name = l->partitions->names[i], .type = trn__type(TRN_TYPE_STRING), .nullable = true};
+  const trn_type *type = trn__type_struct(l->t->arena, fields, l->partitions->count + 1);
+  if (!type || trn__type_export(type, "", false, NULL, NULL, &l->schema)) return trn__no_memory(l->error);
+  if (trn__ipc_write_schema(&l->schema, l->out)) return trn__no_memory(l->error);
+  return trn__array_builder_create(&l->schema, &l->builder) ? trn__no_memory(l->error) : TRN_OK;
+}
+
+trn_status spark__text_source_rows(spark_translator *t, const trn_vec *files, const spark_partitions *partitions,
+                                   const spark_text_source *source, const char *name, trn_strbuf *out,
+                                   trn_error **error) {
+  spark_text_source bounded = *source;
+  bounded.bytes_max = TRN_TEXT_SOURCE_BYTES_MAX;
+  lines l = {.t = t, .source = &bounded, .partitions = partitions, .out = out, .error = error};
+  trn_status status = schema_of(&l, name);
+  for (size_t i = 0; i < files->count && !status; i++) status = add_file(&l, files->items[i]);
+  if (!status) status = flush(&l);
+  trn__ipc_eos(out);
+  trn__array_builder_destroy(l.builder);
+  trn__schema_release(&l.schema);
+  return status || !out->failed ? status : trn__no_memory(error);
+}
