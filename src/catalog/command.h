@@ -25,6 +25,9 @@ trn_status trn__rows_plan(trn_plan *plan, const trn_table_info *table, const trn
 /* Runs a write plan; its stream gives one row with the sum of its counts after the commit. Takes `write`, also on failure. */
 trn_status trn__write_operation(trn_session *session, trn_plan *plan, trn_table_write *write, const char *id, trn_cancel *cancel,
                                 trn_operation **out, trn_error **error);
+/* session.c: as trn_session_resolve_table, from within `depth` views. */
+trn_status trn__session_resolve_at(trn_session *session, unsigned depth, const char *const *parts, size_t count,
+                                   trn_resolved_table *out, trn_error **error);
 /* session.c: FAILED_PRECONDITION when the session is in a transaction of another catalog. */
 trn_status trn__transaction_check(trn_session *session, const trn_catalog *catalog, trn_error **error);
 

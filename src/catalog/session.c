@@ -130,7 +130,7 @@ static trn_status plan_view(const view_scope *scope, const trn_table_info *info,
                          TRN_VIEW_DEPTH_MAX);
   void *user = NULL;
   trn_view_planner planner = trn__session_view_planner(scope->session, input.format, &user);
-  if (planner) return planner(user, info, out, error); /* which reads it by its name, with all that its dialect has for that */
+  if (planner) return planner(user, scope->session, info, inner.depth, out, error); /* which reads it by its name, with all that its dialect has for that */
   trn_plan *plan = NULL;
   trn_status status = trn_backend_decode(scope->session, &input, &plan, error);
   const trn_scan_view view = {info->catalog, info->database, info->name, false};
@@ -167,6 +167,12 @@ static trn_status resolve_in(void *user, const char *const *parts, size_t count,
   trn_catalog_unref(catalog);
   free(database), free(name);
   return status;
+}
+
+trn_status trn__session_resolve_at(trn_session *session, unsigned depth, const char *const *parts, size_t count,
+                                   trn_resolved_table *out, trn_error **error) {
+  view_scope scope = {.session = session, .depth = depth};
+  return resolve_in(&scope, parts, count, out, error);
 }
 
 trn_status trn_session_resolve_table(void *session, const char *const *parts, size_t count, trn_resolved_table *out,

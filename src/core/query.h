@@ -18,8 +18,9 @@ const char *trn__session_client(const trn_session *session);
 /* Gives copies; `*catalog` NULL: the default one. */
 trn_status trn__session_get_names(trn_session *session, char **catalog, char **database);
 /* Who plans views of a dialect that the session's backend does not decode; set by frontends when they open the session, which
- * `user` outlives. `dialect` is not copied. */
-typedef trn_status (*trn_view_planner)(void *user, const trn_table_info *view, trn_plan **out, trn_error **error);
+ * `user` outlives. `dialect` is not copied. `depth`: of views inside of each other, in whatever dialect. */
+typedef trn_status (*trn_view_planner)(void *user, trn_session *session, const trn_table_info *view, unsigned depth,
+                                       trn_plan **out, trn_error **error);
 void trn__session_set_view_planner(trn_session *session, const char *dialect, trn_view_planner planner, void *user);
 /* NULL: the backend decodes it. */
 trn_view_planner trn__session_view_planner(trn_session *session, const char *dialect, void **user);

@@ -37,8 +37,4 @@ trn_status trn__lift_columns(trn_arena *arena, const struct ArrowSchema *schema,
 trn_status trn__lift_exprs(trn_arena *arena, const void *data, size_t size, const trn_column *columns, uint32_t count,
                            uint32_t expr_count, const trn_expr *const **out, trn_error **error);
 
-/* A copy of a view's relations in `arena`, whose column ids are `offset` higher: ids are unique in a plan. */
-trn_status trn__renumber(trn_arena *arena, const trn_rel *root, uint32_t offset, const trn_rel **out,
-                         trn_error **error);
-
 #endif

@@ -196,6 +196,8 @@ static inline const char *trn__function_plain(const char *name) {
 }
 /* The plan of a view: its scans say that they are reached through it. Gives `*out`. */
 trn_status trn__plan_through_view(trn_plan *plan, const trn_scan_view *view, trn_plan **out, trn_error **error);
+/* A copy of a plan's relations in `arena`, whose column ids are `offset` higher: ids are unique in a plan. */
+trn_status trn__renumber(trn_arena *arena, const trn_rel *root, uint32_t offset, const trn_rel **out, trn_error **error);
 /* The same rows with the names of a schema's columns, as many as there are. Gives `*out`: the plan itself when it has them. */
 trn_status trn__plan_rename(trn_plan *plan, const struct ArrowSchema *schema, trn_plan **out, trn_error **error);
 /* Makes the arena hold a reference to a label; NULL is accepted. */

@@ -1,5 +1,5 @@
 /* A plan's relations with other column ids. */
-#include "engine/lift.h"
+#include "plan/plan.h"
 
 typedef struct renumbering {
   uint32_t offset;

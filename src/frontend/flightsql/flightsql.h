@@ -151,8 +151,6 @@ trn_status flightsql__plan_in(flightsql_session *session, flightsql_dialect dial
 trn_status flightsql__plan_substrait(flightsql_session *session, const void *data, size_t size, trn_plan **out,
                                      trn_error **error);
 flightsql_dialect flightsql__dialect(flightsql_session *session);
-/* Views of Spark's dialect are readable in the session, whose trn_session was just opened. */
-void flightsql__plan_views(flightsql_session *session);
 /* What a text of the engine's dialect means; call its release. What it says of itself was allowed. *saw_temporary:
  * it reads what only the session has. thread: worker */
 trn_status flightsql__decode(flightsql_session *session, const char *sql, trn_statement *out, bool *saw_temporary,

@@ -50,7 +50,7 @@ static trn_status session_make(void *self, flight_session *from, void **state, t
   if (status) {
     flightsql__session_unref(session);
   } else {
-    flightsql__plan_views(session);
+    spark__plan_views(session->session, session->views);
     *state = session;
   }
   return status;

@@ -71,29 +71,6 @@ trn_status flightsql__plan_substrait(flightsql_session *session, const void *dat
   return status;
 }
 
-/* A view that was made in Spark's dialect is planned by it, whatever the session's is. */
-static trn_status plan_spark_view(void *user, const trn_table_info *view, trn_plan **out, trn_error **error) {
-  flightsql_session *session = user;
-  const char *const parts[] = {view->catalog, view->database, view->name};
-  trn_strbuf sql = {0};
-  trn__strbuf_puts(&sql, "SELECT * FROM ");
-  for (size_t i = 0; i < 3; i++) {
-    trn__strbuf_puts(&sql, i ? ".`" : "`");
-    for (const char *c = parts[i]; *c; c++) {
-      if (*c == '`') trn__strbuf_putc(&sql, '`');
-      trn__strbuf_putc(&sql, *c);
-    }
-    trn__strbuf_putc(&sql, '`');
-  }
-  trn_status status = sql.failed ? trn__no_memory(error) : spark__plan_sql(session->session, session->views, sql.data, out, error);
-  trn__strbuf_finish(&sql);
-  return status;
-}
-
-void flightsql__plan_views(flightsql_session *session) {
-  trn__session_set_view_planner(session->session, "spark.sql", plan_spark_view, session);
-}
-
 trn_status flightsql__plan(flightsql_session *session, const char *sql, trn_plan **out, trn_error **error) {
   return flightsql__plan_in(session, flightsql__dialect(session), sql, out, error);
 }

@@ -153,7 +153,7 @@ static trn_status create(flightsql_session *session, flightsql_session **out, tr
   use(made);
   trn_status status = made->user && made->views ? copy_session(session, made, error) : trn__no_memory(error);
   if (!status) {
-    flightsql__plan_views(made);
+    spark__plan_views(made->session, made->views);
     status = trn_transaction_begin(made->session, error);
   }
   if (status) flightsql__session_unref(made);

@@ -12,6 +12,8 @@ void spark__catalog_destroy(struct spark_catalog *catalog);
  * at). thread: worker with a big stack. INVALID_ARGUMENT: what Spark's parser and analyzer say. */
 trn_status spark__plan_sql(trn_session *session, struct spark_catalog *catalog, const char *text, trn_plan **out,
                            trn_error **error);
+/* Lasting views of Spark's dialect are readable in a session that was just opened, also from other dialects. `catalog` outlives it. */
+void spark__plan_views(trn_session *session, struct spark_catalog *catalog);
 /* Appends "[CONDITION] message SQLSTATE: ..." as a person reads it. */
 void spark__error_text(trn_strbuf *out, const trn_error *error);
 

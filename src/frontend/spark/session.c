@@ -1,6 +1,7 @@
 /* Spark sessions, keyed by user and the client's session id. */
 #include <stdio.h>
 
+#include "frontend/spark/plan_sql.h"
 #include "frontend/spark/service.h"
 
 enum { SESSION_CLOSED_MAX = 1000, SESSION_TEXT_MAX = 1024 };
@@ -46,7 +47,9 @@ static trn_status open_backend_session(spark_session *session, const spark_rpc *
                                        .group_count = group_count,
                                        .is_authenticated = trn_call_identity(rpc->call) != NULL};
   trn_status status = trn_session_open(service->backend, &request, &session->session, error);
-  if (!status) session->server_id = trn_session_id(session->session);
+  if (status) return status;
+  session->server_id = trn_session_id(session->session);
+  spark__plan_views(session->session, session->catalog);
   return status;
 }
 

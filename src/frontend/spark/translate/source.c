@@ -655,7 +655,7 @@ trn_status spark__translate_view(spark_translator *t, spark_view_frame frame, co
                                  spark_relation *out, trn_error **error) {
   spark_state *state = spark__state(t), before = *state;
   frame.outer = before.view;
-  if (state->view_depth >= TRN_VIEW_DEPTH_MAX)
+  if (state->view_depth + t->outer_views >= TRN_VIEW_DEPTH_MAX)
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Views are nested deeper than TRN_VIEW_DEPTH_MAX (%u).",
                          TRN_VIEW_DEPTH_MAX);
   state->view_depth++;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "arrow/arrow_util.h"
+#include "catalog/command.h"
 #include "frontend/spark/translate/scope.h"
 
 /* ---- names ---- */
@@ -431,6 +432,43 @@ static trn_status recursive_view(spark_translator *t, const spark_table_name *na
               : trn__no_memory(error);
 }
 
+static void drop_plan(void *plan) { trn_plan_unref(plan); }
+
+/* A view of another dialect: planned by who decodes that, its columns cast to Spark's types. */
+static trn_status read_foreign_view(spark_translator *t, const spark_table_name *name, const trn_table_info *info,
+                                    const spark_qualifier *qualifier, spark_relation *out, trn_error **error) {
+  const char *const parts[] = {trn_catalog_name(name->catalog), name->database, name->name};
+  const trn_field *fields = NULL;
+  const trn_rel *root = NULL;
+  uint32_t count = 0;
+  trn_resolved_table view = {0};
+  trn_status status =
+      trn__session_resolve_at(t->session, spark__state(t)->view_depth + t->outer_views, parts, 3, &view, error);
+  if (!status) trn_table_unref(view.table);
+  if (!status && !trn__arena_own(t->arena, drop_plan, view.plan)) {
+    trn_plan_unref(view.plan);
+    status = trn__no_memory(error);
+  }
+  if (!status) status = spark__table_fields(t->arena, info, &fields, &count, error);
+  if (!status && (view.plan->root->column_count != count || view.plan->next_column > UINT32_MAX - t->next_column))
+    status = trn_error_set(error, TRN_ABORTED, NULL, "The view %s was changed meanwhile", info->name);
+  if (!status) status = trn__renumber(t->arena, view.plan->root, t->next_column, &root, error);
+  if (status) return status;
+  t->next_column += view.plan->next_column;
+  const trn_expr **exprs = TRN_NEW_N(t->arena, const trn_expr *, count);
+  trn_column *columns = TRN_NEW_N(t->arena, trn_column, count);
+  if (!exprs || !columns) return trn__no_memory(error);
+  for (uint32_t i = 0; i < count; i++) {
+    exprs[i] = trn__expr_column(t->arena, &root->columns[i]);
+    if (exprs[i] && !trn__type_equal(root->columns[i].type, fields[i].type))
+      exprs[i] = trn__expr_cast(t->arena, exprs[i], fields[i].type, false);
+    if (!exprs[i]) return trn__no_memory(error);
+    columns[i] = (trn_column){.id = t->next_column++, .type = fields[i].type, .nullable = exprs[i]->nullable};
+  }
+  const trn_rel *rel = trn__rel_project(t->arena, root, exprs, columns, count);
+  return rel ? spark__scope_of(t, rel, fields, qualifier, out, error) : trn__no_memory(error);
+}
+
 static trn_status read_view(spark_translator *t, const spark_table_name *name, const trn_table_info *info,
                             const spark_qualifier *qualifier, spark_relation *out, trn_error **error) {
   Spark__Connect__Relation *relation = TRN_NEW(t->arena, Spark__Connect__Relation);
@@ -440,8 +478,7 @@ static trn_status read_view(spark_translator *t, const spark_table_name *name, c
   if (own && strcmp(own, t->view_name) == 0) return recursive_view(t, name, error);
   if (!relation || !sql || !text) return trn__no_memory(error);
   if (info->view_dialect && strcmp(info->view_dialect, "spark.sql") != 0)
-    return spark__unimplemented(t, (trn_position){-1, -1}, error, "The view %s, written in another dialect (%s)", info->name,
-                                info->view_dialect);
+    return read_foreign_view(t, name, info, qualifier, out, error);
   spark__connect__relation__init(relation);
   spark__connect__sql__init(sql);
   sql->query = text;

@@ -31,6 +31,7 @@ typedef struct spark_translator {
   void *state;          /* of relation.c: CTEs, WithRelations references, plan ids, lateral and outer scopes */
   unsigned depth;
   /* Whether nobody wants the plan any more: asked while a query runs that the plan depends on. NULL: never */
+  unsigned outer_views;  /* of other dialects, that the plan is inside of */
   const char *view_name; /* the view that is being defined, `a`.`b`.`c`: it may not be read; NULL: none */
   bool (*is_cancelled)(void *user);
   void *cancel_user;
