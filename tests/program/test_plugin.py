@@ -222,6 +222,7 @@ print(json.dumps({
     "table": rows(spark.sql("SELECT * FROM sample.squares(4L) WHERE n > 1")),
     "table joined": rows(spark.sql("SELECT s.square FROM sample.squares(10L) s JOIN numbers ON s.n = numbers.n")),
     "name": spark.sql("SELECT sample.digit_sum(n) FROM numbers").columns,
+    "the engine's sql": rows(encoded("sql", "SELECT sum(square) FROM LATERAL \\"sample.squares\\"(5) WHERE n > 2")),
 }))""")
     product = lambda xs: __import__("math").prod(xs)
     groups = [product(i % 7 for i in range(1, 1001) if i % 250 == g) for g in range(250)]
@@ -231,6 +232,7 @@ print(json.dumps({
         "many": [[250, sum(groups)]], "over": [[1, 1], [2, 2], [3, 6], [4, 12]],
         "window": [[1, 12, None], [1, 305, 293], [2, 7, None], [2, None, None], [3, None, None]],
         "table": [[2, 4], [3, 9]], "table joined": [[49]], "name": ["sample.digit_sum(n)"],
+        "the engine's sql": [[25]],
     }
 
 
