@@ -57,6 +57,8 @@ const option_row program_options[] = {
     {"frontends.ballista.result_memory", NULL, "SIZE", "16M", "of one result; a larger one is made as it is fetched", OPTION_TEXT},
     {"frontends.ballista.results_memory", NULL, "SIZE", "256M", "of all results", OPTION_TEXT},
     {"frontends.ballista.cancel_on_disconnect", NULL, "BOOL", "true", "a job whose client is gone is cancelled", OPTION_TEXT},
+    {"frontends.ballista.hand_through", NULL, "BOOL", "false", "results on a cluster's executors are fetched there, by clients that reach them",
+     OPTION_TEXT},
     {"frontends.ballista.older_clients", NULL, "BOOL", "true", "clients of Ballista 54, which say no version, are served",
      OPTION_TEXT},
     {"backend", NULL, "MAP", "embedded",

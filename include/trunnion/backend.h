@@ -40,6 +40,9 @@ typedef struct trn_execute_request {
   /** Looked at until execute returns, which it then does soon, with CANCELLED; the operation has a cancel of its own. Who
    *  keeps the request takes a reference. NULL: nobody cancels. */
   trn_cancel *cancel;
+  /** The caller may ask where the result lies (trn_operation_locations) instead of for its rows: whoever can tell fetches
+   *  nothing before a stream is asked for. */
+  bool holds_output;
 } trn_execute_request;
 
 typedef enum trn_explain_mode { TRN_EXPLAIN_LOGICAL = 0, TRN_EXPLAIN_OPTIMIZED, TRN_EXPLAIN_PHYSICAL } trn_explain_mode;

@@ -79,6 +79,8 @@ typedef struct trn_ballista_frontend_options {
   bool allow_anonymous;             /**< likewise */
   const trn_registry *registry; /**< of decoders for plans; borrowed until the routes are gone; NULL: one with the built-in
                                    ones */
+  bool hands_through; /**< results that a backend leaves on a Ballista cluster's executors are fetched there, where clients
+                         reach them: no row comes through this server, and whoever reaches an executor can read it */
 } trn_ballista_frontend_options;
 /** Since 0.1. */
 TRN_API trn_status trn_ballista_frontend_create(const trn_ballista_frontend_options *options, trn_frontend **out);

@@ -30,6 +30,19 @@ typedef enum trn_operation_state {
   TRN_OPERATION_CLOSED
 } trn_operation_state;
 
+/** A part of a result that a client can fetch by itself, with Ballista's tickets, from where it lies. Texts are borrowed
+ *  while it is told. Since 0.1. */
+typedef struct trn_result_location {
+  size_t struct_size;
+  const char *job_id;
+  uint32_t stage_id, partition_id;
+  const char *executor_id, *host;
+  uint32_t port;
+  bool has_file_id, is_sort_shuffle;
+  uint64_t file_id;
+  int64_t rows, bytes; /**< -1: unknown */
+} trn_result_location;
+
 typedef struct trn_operation_ops {
   size_t struct_size;
   trn_operation_state (*state)(void *self);
@@ -40,6 +53,10 @@ typedef struct trn_operation_ops {
   /** JSON text about the work done so far; gives `*out` (trn_free). Optional. */
   trn_status (*metrics)(void *self, char **out);
   void (*destroy)(void *self);
+  /** Tells the parts in order. FAILED_PRECONDITION: not known yet; later what became of it. They stay fetchable as long as
+   *  the operation lives. Optional (UNIMPLEMENTED): what wraps an operation and changes its rows leaves it out. */
+  trn_status (*locations)(void *self, void (*each)(void *user, const trn_result_location *location), void *user,
+                          trn_error **error);
 } trn_operation_ops;
 
 /** `id`: NULL: a new UUIDv7. Copied. */
@@ -51,6 +68,9 @@ TRN_API trn_operation_state trn_operation_get_state(trn_operation *operation);
 TRN_API void trn_operation_cancel(trn_operation *operation);
 TRN_API trn_status trn_operation_result_stream(trn_operation *operation, trn_stream **out, trn_error **error);
 TRN_API trn_status trn_operation_metrics(trn_operation *operation, char **out);
+TRN_API trn_status trn_operation_locations(trn_operation *operation,
+                                           void (*each)(void *user, const trn_result_location *location), void *user,
+                                           trn_error **error);
 
 #ifdef __cplusplus
 }

@@ -89,7 +89,7 @@ static trn_status reflection_frontend(void *user, const trn_registry *registry, 
 static trn_status ballista_frontend(void *user, const trn_registry *registry, const trn_config *config,
                                     trn_frontend **out, trn_error **error) {
   static const char *const keys[] = {"workers", "session_idle", "result", "job", "result_memory", "results_memory",
-                                     "cancel_on_disconnect", "older_clients", NULL};
+                                     "cancel_on_disconnect", "older_clients", "hand_through", NULL};
   trn_ballista_frontend_options options = {.struct_size = sizeof options,
                                   .authenticator = trn_registry_authenticator(registry),
                                   .registry = registry};
@@ -106,6 +106,7 @@ static trn_status ballista_frontend(void *user, const trn_registry *registry, co
   if (!status) status = trn_config_size(config, "results_memory", &results_bytes, error);
   if (!status) status = trn_config_bool(config, "cancel_on_disconnect", &cancels, error);
   if (!status) status = trn_config_bool(config, "older_clients", &older, error);
+  if (!status) status = trn_config_bool(config, "hand_through", &options.hands_through, error);
   if (status) return status;
   options.workers = (unsigned)workers;
   options.result_bytes = (size_t)result_bytes;

@@ -19,6 +19,12 @@ static trn_status stub_metrics(void *self, char **out) {
   return TRN_UNIMPLEMENTED;
 }
 
+static trn_status stub_locations(void *self, void (*each)(void *user, const trn_result_location *location), void *user,
+                                 trn_error **error) {
+  (void)self, (void)each, (void)user;
+  return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "the result lies nowhere that a client can fetch it from");
+}
+
 static void stub_destroy(void *self) {
   (void)self;
 }
@@ -30,6 +36,7 @@ trn_status trn_operation_create(const trn_operation_ops *given, void *self, cons
   if (!ops.state || !ops.cancel || !ops.result_stream) return TRN_INVALID_ARGUMENT;
   if (!ops.metrics) ops.metrics = stub_metrics;
   if (!ops.destroy) ops.destroy = stub_destroy;
+  if (!ops.locations) ops.locations = stub_locations;
   char made[TRN_UUID_SIZE];
   if (!id) {
     trn__uuid7(made);
@@ -83,4 +90,10 @@ trn_status trn_operation_result_stream(trn_operation *operation, trn_stream **ou
 trn_status trn_operation_metrics(trn_operation *operation, char **out) {
   *out = NULL;
   return operation->ops.metrics(operation->self, out);
+}
+
+trn_status trn_operation_locations(trn_operation *operation,
+                                   void (*each)(void *user, const trn_result_location *location), void *user,
+                                   trn_error **error) {
+  return operation->ops.locations(operation->self, each, user, error);
 }

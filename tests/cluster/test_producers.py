@@ -110,11 +110,11 @@ def by_isthmus(folder, tmp_path_factory):
 
 
 def close(ours, theirs):
-    """Numbers to what the coarser of both shows; DuckDB's averages are doubles, a decimal's has four digits more."""
+    """Numbers to the last digit that the coarser of both shows: some are rounded there, some cut."""
     if isinstance(theirs, (int, float, decimal.Decimal)) and isinstance(ours, (int, float, decimal.Decimal)):
         a, b = float(ours), float(theirs)
         digits = min(-x.as_tuple().exponent if isinstance(x, decimal.Decimal) else 12 for x in (ours, theirs))
-        return abs(a - b) <= max(1e-9 * abs(b), 0.5 * 10.0 ** -digits * (1 + 1e-9))
+        return abs(a - b) <= max(1e-9 * abs(b), 10.0 ** -digits * (1 + 1e-9))
     if isinstance(theirs, datetime.datetime) and not isinstance(ours, datetime.datetime):
         theirs = theirs.date()
     return (ours.rstrip() == theirs.rstrip()) if isinstance(ours, str) and isinstance(theirs, str) else ours == theirs

@@ -7,6 +7,7 @@
  *   settings.c  what of a client's settings counts; sets of them that clients keep (CreateUpdateSession)
  *   job.c       jobs by id: their life, who may see them, cancelling, expiry         status.c   jobs as messages, metrics
  *   result.c    a job's rows on their way: kept up to a budget, then made as they are fetched
+ *   handed.c    results that clients fetch from where a cluster left them
  *   ticket.c    the provider in the Flight service                               wire.c     messages from outside
  *
  * Locks, outermost first: service->mutex, job->mutex, result->mutex. None is held while calling out. */
@@ -39,7 +40,7 @@ struct ballista_service {
   trn_pool *pool, *control;
   uint64_t result_ms, job_ms, session_idle_ms;
   size_t result_bytes, results_bytes;
-  bool runs_on, refuses_older;
+  bool runs_on, refuses_older, hands_through;
   pthread_mutex_t mutex;
   pthread_cond_t quiet;
   /* guarded by mutex */
@@ -112,6 +113,13 @@ void ballista__sweep_sessions(ballista_service *service, int64_t now_ns);
 
 typedef enum ballista_state { BALLISTA_QUEUED = 0, BALLISTA_RUNNING, BALLISTA_FAILED, BALLISTA_SUCCESSFUL } ballista_state;
 
+/* Where parts of a result lie, when clients fetch them there. */
+typedef struct ballista_locations {
+  trn_arena *arena;
+  trn_vec items; /* trn_result_location, in the arena */
+  bool failed;
+} ballista_locations;
+
 struct ballista_job {
   atomic_uint refs;
   ballista_service *service; /* one reference */
@@ -128,6 +136,8 @@ struct ballista_job {
   trn_operation *operation; /* while it runs; one reference */
   trn_session *session;     /* of the operation; one reference */
   ballista_result *result;  /* one reference; NULL: not yet, or dropped */
+  ballista_locations *handed; /* instead of it; NULL: not yet, or dropped. Fixed once it is there */
+  bool is_handed;
   char *metrics;            /* JSON, when it is over */
   ballista_rpc *watcher;    /* one reference */
   int64_t result_expires_ns, expires_ns; /* once it is over */
@@ -149,6 +159,8 @@ void ballista__job_unwatch(ballista_job *job);
 /* Planned: takes the references to `operation` (may be NULL) and `result`, and one of its own to the session; the job runs.
  * CANCELLED: it was cancelled meanwhile; then both are cancelled and let go. */
 trn_status ballista__job_run(ballista_job *job, trn_session *session, trn_operation *operation, ballista_result *result);
+/* The same for an operation whose output stays where it is. */
+trn_status ballista__job_run_handed(ballista_job *job, trn_session *session, trn_operation *operation);
 /* The result is there, or begins to be made as it is fetched. */
 void ballista__job_succeed(ballista_job *job);
 /* Its last row was made: metrics are kept, the operation goes. */
@@ -208,6 +220,11 @@ void ballista__result_size(ballista_result *result, int64_t *rows, int64_t *batc
 bool ballista__result_is_complete(ballista_result *result);
 /* A stream for one fetch. FAILED_PRECONDITION: it was too large to be kept, and is fetched already. */
 trn_status ballista__result_open(ballista_result *result, trn_stream **out, trn_error **error);
+
+/* ---- handed.c ---- */
+/* Asks a running job's operation where its output is, again and again until it is known. */
+void ballista__handed_start(ballista_job *job);
+void ballista__locations_destroy(ballista_locations *locations);
 
 /* ---- ticket.c ---- */
 bool ballista__claims(void *self, const void *ticket, size_t size);

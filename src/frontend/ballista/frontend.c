@@ -310,6 +310,7 @@ static trn_status service_create(const trn_ballista_frontend_options *options, t
   service->results_bytes = options->results_bytes ? options->results_bytes : TRN_BALLISTA_RESULTS_BYTES;
   service->runs_on = options->runs_on;
   service->refuses_older = options->refuses_older;
+  service->hands_through = options->hands_through;
   service->jobs = trn__map_create();
   service->sessions = trn__map_create();
   long cores = sysconf(_SC_NPROCESSORS_ONLN);

@@ -16,6 +16,7 @@ void ballista__job_unref(ballista_job *job) {
   trn_operation_unref(job->operation);
   ballista__result_unref(job->result);
   trn_session_unref(job->session);
+  ballista__locations_destroy(job->handed);
   trn_cancel_unref(job->cancel);
   free(job->metrics);
   free(job->failure);
@@ -197,6 +198,27 @@ trn_status ballista__job_run(ballista_job *job, trn_session *session, trn_operat
   return TRN_OK;
 }
 
+trn_status ballista__job_run_handed(ballista_job *job, trn_session *session, trn_operation *operation) {
+  pthread_mutex_lock(&job->mutex);
+  bool runs = job->state == BALLISTA_QUEUED;
+  if (runs) {
+    job->state = BALLISTA_RUNNING;
+    job->started_ms = (uint64_t)trn__wall_ms();
+    job->operation = operation;
+    job->session = trn_session_ref(session);
+    job->is_handed = true;
+  }
+  pthread_mutex_unlock(&job->mutex);
+  if (!runs) {
+    trn_operation_cancel(operation);
+    trn_operation_unref(operation);
+    return TRN_CANCELLED;
+  }
+  tell(job);
+  ballista__handed_start(job);
+  return TRN_OK;
+}
+
 /* locks: job->mutex held. True: it ends now. */
 static bool end(ballista_job *job, ballista_state state) {
   if (is_over(job)) return false;
@@ -266,7 +288,7 @@ void ballista__job_fail(ballista_job *job, trn_status status, const trn_error *e
 /* `with_rows`: also one that is successful, but has rows still to be made. */
 static bool cancel(ballista_job *job, bool with_rows) {
   pthread_mutex_lock(&job->mutex);
-  bool runs = !is_over(job) || (with_rows && job->operation);
+  bool runs = !is_over(job) || (with_rows && job->operation && !job->is_handed);
   ballista_result *result = runs && job->result ? ballista__result_ref(job->result) : NULL;
   trn_operation *operation = runs && job->operation ? trn_operation_ref(job->operation) : NULL;
   pthread_mutex_unlock(&job->mutex);
@@ -290,7 +312,11 @@ void ballista__job_drop_output(ballista_job *job) {
   pthread_mutex_lock(&job->mutex);
   ballista_result *result = job->result;
   job->result = NULL;
+  ballista_locations *handed = job->handed;
+  job->handed = NULL;
   pthread_mutex_unlock(&job->mutex);
+  if (handed) operation_end(job, true); /* its output goes with it */
+  ballista__locations_destroy(handed);
   if (!result) return;
   ballista__result_cancel(result);
   ballista__result_unref(result);
@@ -313,7 +339,7 @@ static bool is_wanted(ballista_job *job, int which, int64_t now_ns, bool *forget
   bool over = is_over(job), wanted = which == WHICH_ALL;
   *forget = which == WHICH_ALL || (which == WHICH_EXPIRED && over && !job->fetching && job->expires_ns <= now_ns);
   if (which == WHICH_FETCHED) wanted = over && job->is_fetched && job->result && !job->fetching;
-  if (which == WHICH_EXPIRED) wanted = *forget || (over && job->result && !job->fetching && job->result_expires_ns <= now_ns);
+  if (which == WHICH_EXPIRED) wanted = *forget || (over && (job->result || job->handed) && !job->fetching && job->result_expires_ns <= now_ns);
   pthread_mutex_unlock(&job->mutex);
   return wanted;
 }

@@ -34,6 +34,38 @@ static Ballista__Protobuf__PartitionLocation *location_of(trn_arena *arena, cons
   return location;
 }
 
+/* A part that lies elsewhere. */
+static Ballista__Protobuf__PartitionLocation *location_elsewhere(trn_arena *arena, const ballista_job *job,
+                                                                 const trn_result_location *l) {
+  Ballista__Protobuf__PartitionLocation *location = location_of(arena, job, l->rows, -1, l->bytes);
+  if (!location) return NULL;
+  location->partition_id->job_id = trn__arena_strdup(arena, l->job_id);
+  location->partition_id->stage_id = l->stage_id;
+  location->partition_id->partition_id = l->partition_id;
+  location->executor_meta->id = trn__arena_strdup(arena, l->executor_id);
+  location->executor_meta->host = trn__arena_strdup(arena, l->host);
+  location->executor_meta->port = l->port;
+  location->executor_meta->grpc_port = 0;
+  location->is_sort_shuffle = l->is_sort_shuffle;
+  location->has_file_id_case = l->has_file_id ? BALLISTA__PROTOBUF__PARTITION_LOCATION__HAS_FILE_ID_FILE_ID : 0;
+  location->file_id = l->has_file_id ? l->file_id : 0;
+  bool good = location->partition_id->job_id && location->executor_meta->id && location->executor_meta->host;
+  return good ? location : NULL;
+}
+
+/* locks: job->mutex held. The parts of a result that is fetched elsewhere. */
+static bool handed_of(trn_arena *arena, const ballista_job *job, Ballista__Protobuf__SuccessfulJob *out) {
+  size_t count = job->handed ? job->handed->items.count : 0;
+  out->partition_location = TRN_NEW_N(arena, Ballista__Protobuf__PartitionLocation *, count + 1);
+  if (!out->partition_location) return false;
+  for (size_t i = 0; i < count; i++) {
+    out->partition_location[i] = location_elsewhere(arena, job, job->handed->items.items[i]);
+    if (!out->partition_location[i]) return false;
+  }
+  out->n_partition_location = count;
+  return true;
+}
+
 /* locks: job->mutex held. What the state says, in the arena; false: no memory. */
 static bool state_of(trn_arena *arena, const ballista_job *job, Ballista__Protobuf__JobStatus *out) {
   if (job->state == BALLISTA_QUEUED) {
@@ -90,8 +122,13 @@ trn_status ballista__status_of(trn_arena *arena, ballista_job *job, Ballista__Pr
   pthread_mutex_lock(&job->mutex);
   bool good = state_of(arena, job, status);
   ballista_result *rows = job->result ? ballista__result_ref(job->result) : NULL;
+  bool is_successful = good && status->status_case == BALLISTA__PROTOBUF__JOB_STATUS__STATUS_SUCCESSFUL;
+  bool is_handed = is_successful && job->is_handed;
+  if (is_handed) good = handed_of(arena, job, status->successful);
   pthread_mutex_unlock(&job->mutex);
-  if (good && status->status_case == BALLISTA__PROTOBUF__JOB_STATUS__STATUS_SUCCESSFUL) {
+  if (is_handed) {
+    result->local = false; /* but there */
+  } else if (is_successful) {
     int64_t row_count = -1, batches = -1, bytes = -1;
     if (rows) ballista__result_size(rows, &row_count, &batches, &bytes);
     Ballista__Protobuf__PartitionLocation **locations = TRN_NEW(arena, Ballista__Protobuf__PartitionLocation *);

@@ -108,6 +108,14 @@ static const char *header(ballista_rpc *rpc, const char *key) {
   return value ? trn__arena_str(rpc->arena, value, size) : NULL;
 }
 
+static void ignore(void *user, const trn_result_location *location) { (void)user, (void)location; }
+
+/* Will the output lie where clients can fetch it, and may they? */
+static bool is_elsewhere(const ballista_service *service, trn_operation *operation) {
+  return service->hands_through && trn_operation_locations(operation, ignore, NULL, NULL) != TRN_UNIMPLEMENTED;
+}
+
+/* Gives an operation, and its result unless that stays elsewhere. */
 static trn_status execute(ballista_rpc *rpc, ballista_job *job, const query *q, trn_operation **operation,
                           ballista_result **result, trn_error **error) {
   const char *tag = job->name;
@@ -119,9 +127,11 @@ static trn_status execute(ballista_rpc *rpc, ballista_job *job, const query *q, 
                                        .tag_count = *tag != 0,
                                        .protocol = "ballista",
                                        .traceparent = header(rpc, "traceparent"),
-                                       .cancel = job->cancel};
+                                       .cancel = job->cancel,
+                                       .holds_output = rpc->service->hands_through};
   trn_status status = q->is_copy ? ballista__copy(rpc, job, q->session, q->plan, &q->copy, operation, error)
                                  : trn_backend_execute(q->session, &request, operation, error);
+  if (!status && !q->is_copy && is_elsewhere(rpc->service, *operation)) return TRN_OK;
   if (!status) status = trn_operation_result_stream(*operation, &stream, error);
   if (!status) status = ballista__result_create(rpc->service, stream, result, error);
   if (status && *operation) {
@@ -139,7 +149,9 @@ static void run(ballista_rpc *rpc, ballista_job *job, const query *q) {
   ballista_result *result = NULL;
   trn_status status = q->is_explain ? ballista__explain(rpc->service, q->session, q->plan, &result, &error)
                                     : execute(rpc, job, q, &operation, &result, &error);
-  if (!status) status = ballista__job_run(job, q->session, operation, result);
+  if (!status)
+    status = result ? ballista__job_run(job, q->session, operation, result)
+                    : ballista__job_run_handed(job, q->session, operation);
   if (status) ballista__job_fail(job, status, error);
   trn_error_unref(error);
 }
