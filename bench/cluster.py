@@ -150,6 +150,13 @@ def main():
     os._exit(0)  # pyspark-client may not end by itself
 
 
+def reexec():
+    """Into the tests' Python, which has all that the clusters' fixture needs."""
+    python = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "trunnion/venv/bin/python"
+    if pathlib.Path(sys.prefix) != python.parent.parent:
+        os.execv(python, [str(python), *sys.argv])
+
+
 if __name__ == "__main__":
-    bench.reexec()
+    reexec()
     main()

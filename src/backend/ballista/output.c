@@ -39,8 +39,11 @@ static void on_message(void *user, trn_ballista_message message) {
   trn_error *error = NULL;
   trn_status status = TRN_OK;
   trn_ballista_item *item = NULL;
-  if (!slot->has_schema) { /* only touched here */
-    slot->has_schema = true;
+  pthread_mutex_lock(&run->mu);
+  bool is_schema = !slot->has_schema;
+  slot->has_schema = true;
+  pthread_mutex_unlock(&run->mu);
+  if (is_schema) {
     status = trn__ipc_schema_check(message.header, message.header_size, &run->schema, &error);
     release(&message.bytes);
   } else if (!(item = malloc(sizeof *item))) {
