@@ -207,9 +207,10 @@ static trn_status table_constraint(parser *p, table_parts *parts, bool *is_one) 
   size_t count = 0, name_count;
   trn_status status = name_list(p, &columns, &count);
   if (!status) status = add_constraint(p, parts, kind, columns, count);
+  if (status) return status;
   trn_constraint *constraint = &parts->constraints[parts->constraint_count - 1];
-  if (!status) constraint->name = constraint_name;
-  if (status || !foreign) return status;
+  constraint->name = constraint_name;
+  if (!foreign) return TRN_OK;
   status = expect(p, "references");
   if (!status) status = flightsql__parse_name(p->arena, p->text, &p->at, &parts_of_name, &name_count, p->error);
   if (!status) {
