@@ -15,7 +15,10 @@ MAY_INCLUDE = {
     "frontend/spark": ["core", "frontend/wire", "plan", "arrow", "catalog"],
     "frontend/ballista": ["core", "plan", "arrow", "frontend/flight", "frontend/spark", "frontend/wire"],
     "frontend/flight": ["core", "arrow", "frontend/wire", "frontend/spark"], "frontend/flightsql": ["core", "plan", "arrow", "catalog", "frontend/flight", "frontend/spark", "frontend/wire"], "udf": ["core"],
+    "frontend/grpc": ["core", "frontend/wire"],
 }
+# Headers that stand alone: the server's library, which sees no inside of the core, has them too.
+ANYWHERE = {"core/base64.h"}
 
 
 def room(path):
@@ -30,7 +33,7 @@ for path in sorted((ROOT / "src").rglob("*.[ch]")):
         if not match or "/" not in match.group(1):
             continue
         target = ROOT / "src" / match.group(1)
-        if target.exists() and room(target) != here and room(target) not in MAY_INCLUDE.get(here, []):
+        if target.exists() and match.group(1) not in ANYWHERE and room(target) != here and room(target) not in MAY_INCLUDE.get(here, []):
             failures.append(f"{path.relative_to(ROOT)}: {here} may not include {match.group(1)}")
     if here not in ("transport/h2", "transport/client") and re.search(r"#include <(nghttp2|uv)", path.read_text()):
         failures.append(f"{path.relative_to(ROOT)}: only src/transport includes nghttp2 and libuv")
