@@ -63,9 +63,6 @@ use crate::source::Source;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-#[global_allocator]
-static ALLOCATOR: features::mimalloc::MiMalloc = features::mimalloc::MiMalloc;
-
 struct Plan {
     plan: Arc<LogicalPlan>,
     runtime: Arc<Runtime>,

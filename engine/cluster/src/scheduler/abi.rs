@@ -1,6 +1,7 @@
 //! src/engine/ballista_abi.h, field by field.
 use std::ffi::{c_char, c_void};
 use trunnion_engine::cluster::{EngineBytes, EngineError, FunctionLibrary, Kv};
+use trunnion_features::arrow::ffi_stream::FFI_ArrowArrayStream;
 
 pub const ABI: u32 = 1;
 pub const ID_BYTES_MAX: usize = 128;
@@ -48,6 +49,9 @@ pub struct Hooks {
     pub changed: Option<unsafe extern "C" fn(*mut c_void, *const Event) -> i32>,
     pub find: Option<unsafe extern "C" fn(*mut c_void, *const c_char, *mut EngineBytes) -> i32>,
     pub session: Option<unsafe extern "C" fn(*mut c_void, *const Kv, usize, AddSetting, *mut c_void) -> i32>,
+    pub table: Option<
+        unsafe extern "C" fn(*mut c_void, *const c_char, *const c_void, usize, *mut FFI_ArrowArrayStream) -> i32,
+    >,
 }
 
 #[repr(C)]
@@ -110,8 +114,8 @@ unsafe impl Sync for Ballista {}
 const _: () = {
     assert!(size_of::<Progress>() == 32);
     assert!(size_of::<Event>() == 80);
-    assert!(size_of::<Hooks>() == 48);
-    assert!(size_of::<Options>() == 120);
+    assert!(size_of::<Hooks>() == 56);
+    assert!(size_of::<Options>() == 128);
     assert!(size_of::<Submission>() == 72);
     assert!(size_of::<Ballista>() == 112);
 };

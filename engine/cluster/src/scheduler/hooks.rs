@@ -6,8 +6,16 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use trunnion_engine::cluster::{EngineBytes, Kv, status};
+use trunnion_features::arrow::ffi_stream::FFI_ArrowArrayStream;
+use trunnion_features::datafusion::error::{DataFusionError, Result};
 use trunnion_features::prost::Message;
 use trunnion_features::tokio::task::block_in_place;
+
+impl std::fmt::Debug for Hooks {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Hooks")
+    }
+}
 
 pub struct Hooks {
     table: CHooks,
@@ -96,6 +104,30 @@ impl Hooks {
             unsafe { release(bytes.owner) };
         }
         job
+    }
+
+    /// What `read` makes of the rows of a table of the host's; none: the host has no such table.
+    pub fn table<T>(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        read: impl FnOnce(FFI_ArrowArrayStream) -> Result<T>,
+    ) -> Option<Result<T>> {
+        let table = self.table.table?;
+        let name = CString::new(name).ok()?;
+        let found = self.call(|hooks| {
+            let mut stream = FFI_ArrowArrayStream::empty();
+            let data = bytes.as_ptr() as *const c_void;
+            match unsafe { table(hooks.user, name.as_ptr(), data, bytes.len(), &mut stream) } {
+                status::OK => Some(read(stream)),
+                status::UNIMPLEMENTED => None,
+                code => {
+                    let text = format!("the host cannot give the table {}: status {code}", name.to_string_lossy());
+                    Some(Err(DataFusionError::Execution(text)))
+                }
+            }
+        });
+        found.flatten()
     }
 
     /// Settings that go over those of a session; none: it is refused.

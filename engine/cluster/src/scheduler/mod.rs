@@ -1,5 +1,6 @@
 //! The scheduler for C, behind one vtable (src/engine/ballista_abi.h).
 mod abi;
+mod codec;
 mod hooks;
 mod jobs;
 mod server;

@@ -1,5 +1,6 @@
 //! The scheduler itself: Ballista's, with ids, job state, sessions and codecs of ours.
 use super::abi::{LOGICAL, Options, PHYSICAL, Progress, Submission};
+use super::codec::Codec;
 use super::hooks::{Hooks, is_valid_id};
 use super::jobs::{self, Cancelling, Jobs};
 use crate::sessions;
@@ -150,6 +151,7 @@ async fn made(
         Arc::new(session_config_with_s3_support),
     );
     let jobs = Arc::new(Jobs::new(inner, Arc::clone(&hooks)));
+    config.override_logical_codec = Some(Arc::new(Codec::new(Arc::clone(&hooks))));
     config.job_id_generator = Some(Arc::new(Ids { jobs: Arc::clone(&jobs), hooks: Arc::clone(&hooks) }));
     config.validate().map_err(|error| Failure::invalid(error.to_string()))?;
     let cluster = Arc::new(InMemoryClusterState::default());
