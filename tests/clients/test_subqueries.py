@@ -81,6 +81,13 @@ select t.a, l.m from t left join lateral (select max(v) m from s where s.k = t.a
 select t.a, l.k from t left join lateral (select k from n where n.k > t.a) l on l.k > 2
 select t.a, l.r from t, lateral (select k, row_number() over (order by k) r from n where n.k <= t.a) l where l.r = 2
 select t.a, u.z from t, lateral (select t.a + 1 y) l, lateral (select l.y * 2 z from n where n.k = l.y) u
+select t.a, t.b, s.k, s.v from t full join s on t.a = s.k and t.a in (select k from n where k > 1)
+select t.a, s.k from t full join s on t.a = s.k and s.v > (select min(b) from t)
+select t.a, s.k from t full join s on t.a = s.k and exists (select 1 from n where n.k = s.k)
+select t.a, s.k from t full outer join s on t.a = s.k and not exists (select 1 from n where n.k = t.a)
+select count(*) from t full join s on t.a < s.k and s.k in (select k + 2 from n)
+select t.a, s.k from t full join s on exists (select 1 from e)
+select exists (select 1) as a, exists (select 1 from e) as b
 """.strip().splitlines()
 
 
