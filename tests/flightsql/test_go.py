@@ -11,7 +11,7 @@ def probe(address, tmp_path_factory):
         pytest.skip("no go on this machine")
     binary = tmp_path_factory.mktemp("go") / "client"
     try:
-        built = subprocess.run(["go", "build", "-o", str(binary), "."], cwd=CLIENT, capture_output=True, text=True, timeout=900)
+        built = subprocess.run(["go", "build", "-o", str(binary), "."], cwd=CLIENT, capture_output=True, text=True, timeout=400)
     except subprocess.TimeoutExpired:
         pytest.skip("arrow-go cannot be had: its modules did not come in time")
     if built.returncode:

@@ -315,6 +315,88 @@ static void a_prepared_query_runs_with_what_is_bound(void **state) {
   trn__strbuf_finish(&batch);
 }
 
+static void a_million_prepared_statements_are_refused_by_name(void **state) {
+  flight_client *client = *state;
+  char handle[64];
+  trn_status status = TRN_OK;
+  unsigned made = 0;
+  for (; !status && made < 1000000; made += !status) status = flight_prepare(client, "SELECT 1 AS x", handle, NULL);
+  assert_int_equal(status, TRN_RESOURCE_EXHAUSTED);
+  assert_int_equal(made, TRN_FLIGHT_PREPARED_MAX);
+  assert_non_null(strstr(client->text, "10000 statements"));
+  assert_int_equal(run_prepared(client, handle).rows, 1); /* the last one works */
+  assert_int_equal(flight_act(client, "CloseSession", NULL, NULL), TRN_OK);
+  assert_int_equal(flight_prepare(client, "SELECT 1 AS x", handle, NULL), TRN_OK);
+}
+
+static trn_status begin_transaction(flight_client *client, char id[64]) {
+  trn_strbuf request = flight_command("ActionBeginTransactionRequest", NULL), answer = {0};
+  trn_str url, value;
+  trn_status status = flight_act(client, "BeginTransaction", &request, &answer);
+  if (!status) {
+    assert_true(flight__any(answer.data, answer.size, &url, &value));
+    assert_int_equal(value.size, 38);
+    memcpy(id, value.data + 2, 36);
+    id[36] = 0;
+  }
+  trn__strbuf_finish(&request);
+  trn__strbuf_finish(&answer);
+  return status;
+}
+
+static trn_status end_transaction(flight_client *client, const char *id, int action) {
+  Arrow__Flight__Protocol__Sql__ActionEndTransactionRequest request;
+  arrow__flight__protocol__sql__action_end_transaction_request__init(&request);
+  request.transaction_id = (ProtobufCBinaryData){strlen(id), (uint8_t *)id};
+  request.action = action;
+  trn_strbuf body = flight_command("ActionEndTransactionRequest", &request);
+  trn_status status = flight_act(client, "EndTransaction", &body, NULL);
+  trn__strbuf_finish(&body);
+  return status;
+}
+
+static void transactions_are_limited_and_their_owners(void **state) {
+  flight_client *client = *state;
+  char ids[TRN_FLIGHT_TRANSACTIONS_MAX + 1][64];
+  client->identity = "alice";
+  for (unsigned i = 0; i < TRN_FLIGHT_TRANSACTIONS_MAX; i++) assert_int_equal(begin_transaction(client, ids[i]), TRN_OK);
+  assert_int_equal(begin_transaction(client, ids[TRN_FLIGHT_TRANSACTIONS_MAX]), TRN_RESOURCE_EXHAUSTED);
+  client->identity = "bob";
+  assert_int_equal(end_transaction(client, ids[0], 1), TRN_NOT_FOUND);
+  client->identity = "alice";
+  assert_int_equal(end_transaction(client, ids[0], 3), TRN_INVALID_ARGUMENT);
+  assert_int_equal(end_transaction(client, ids[0], 1), TRN_OK);
+  assert_int_equal(end_transaction(client, ids[0], 1), TRN_NOT_FOUND);
+  assert_int_equal(end_transaction(client, "", 1), TRN_NOT_FOUND);
+  assert_int_equal(end_transaction(client, "00000000-0000-4000-8000-000000000000", 2), TRN_NOT_FOUND);
+  assert_int_equal(begin_transaction(client, ids[0]), TRN_OK);
+  assert_int_equal(flight_act(client, "CloseSession", NULL, NULL), TRN_OK); /* all of them end with it */
+  assert_int_equal(end_transaction(client, ids[1], 1), TRN_NOT_FOUND);
+}
+
+static void transactions_that_nobody_uses_are_rolled_back(void **state) {
+  (void)state;
+  flight_client client;
+  trn_flightsql_options options = spark;
+  options.transaction_ms = 50;
+  assert_int_equal(flight_start(&client, &options), 0);
+  char id[64];
+  trn_status status = begin_transaction(&client, id);
+  assert_int_equal(status, TRN_OK);
+  for (int i = 0; i < 400 && status != TRN_NOT_FOUND; i++) {
+    flight_sleep_ms(150); /* the clock comes every second; asking does not count as use unless it is known */
+    Arrow__Flight__Protocol__Sql__ActionBeginSavepointRequest request;
+    arrow__flight__protocol__sql__action_begin_savepoint_request__init(&request);
+    request.transaction_id = (ProtobufCBinaryData){strlen(id), (uint8_t *)id};
+    request.name = (char *)"s";
+    trn_strbuf body = flight_command("ActionBeginSavepointRequest", &request);
+    status = flight_act(&client, "BeginSavepoint", &body, NULL);
+    trn__strbuf_finish(&body);
+  }
+  assert_int_equal(status, TRN_NOT_FOUND);
+  flight_stop(&client);
+}
+
 static void parameters_that_do_not_fit_are_refused(void **state) {
   flight_client *client = *state;
   char handle[64];
@@ -623,6 +705,9 @@ int main(void) {
       cmocka_unit_test(results_that_nobody_fetches_expire),
       TEST(unfetched_results_of_a_session_are_limited),
       TEST(a_prepared_query_runs_with_what_is_bound),
+      TEST(a_million_prepared_statements_are_refused_by_name),
+      TEST(transactions_are_limited_and_their_owners),
+      cmocka_unit_test(transactions_that_nobody_uses_are_rolled_back),
       TEST(parameters_that_do_not_fit_are_refused),
       TEST(truncated_arrow_data_is_refused_at_every_byte),
       cmocka_unit_test(arrow_messages_survive_every_changed_byte),
