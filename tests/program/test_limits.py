@@ -143,6 +143,70 @@ QUERIES = {
 }
 
 
+def varint(value):
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number, value):
+    """Of a protobuf message: a number, or bytes."""
+    return varint(number << 3) + varint(value) if isinstance(value, int) else varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def fields(data):
+    """Numbers and values of those that hold bytes."""
+    def number(at):
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 128:
+                return value, at
+    at = 0
+    while at < len(data):
+        tag, at = number(at)
+        size, at = number(at)
+        if tag & 7 == 2:
+            yield tag >> 3, data[at:at + size]
+            at += size
+
+
+FLIGHT = "/arrow.flight.protocol.FlightService/"
+
+
+def sql_command(name, *parts):
+    return field(1, f"type.googleapis.com/arrow.flight.protocol.sql.{name}".encode()) + field(2, b"".join(parts))
+
+
+def flight_get(client, sql):
+    descriptor = field(1, 2) + field(2, sql_command("CommandStatementQuery", field(1, sql.encode())))
+    info = client.channel.unary_unary(FLIGHT + "GetFlightInfo")(descriptor, timeout=60)
+    endpoint = dict(fields(info))[3]
+    return client.channel.unary_stream(FLIGHT + "DoGet")(dict(fields(endpoint))[1], timeout=60)
+
+
+def flight_put(client, table):
+    """An ingestion that never comes to its end by itself."""
+    import pyarrow as pa
+    batch = pa.record_batch({"id": pa.array(range(20000), pa.int64())})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    messages = [field(2, m.metadata.to_pybytes()) + field(1000, m.body.to_pybytes() if m.body is not None else b"")
+                for m in pa.ipc.MessageReader.open_stream(sink.getvalue())]
+    command = sql_command("CommandStatementIngest", field(1, field(1, 1) + field(2, 1)), field(2, table.encode()))
+
+    def send():
+        yield field(1, field(1, 2) + field(2, command)) + messages[0]
+        for _ in range(2000):
+            yield messages[1]
+            time.sleep(0.001)
+    return client.channel.stream_stream(FLIGHT + "DoPut")(send(), timeout=60)
+
+
 def kinds(tmp_path):
     """Each: a function of a client that begins a call."""
     out = {name: lambda c, sql=sql: c.execute(c.plan(sql)) for name, sql in QUERIES.items()}
@@ -151,6 +215,9 @@ def kinds(tmp_path):
     out["insert"] = lambda c: c.execute(c.command("insert into target select id from range(500000)"))
     out["create table"] = lambda c: c.execute(c.command(f"create table t{uuid.uuid4().hex} using parquet as select * from range(500000)"))
     out["write"] = lambda c: c.execute(c.command(f"insert overwrite directory '{tmp_path}/{uuid.uuid4().hex}' using parquet select * from range(500000)"))
+    out["flight get"] = lambda c: flight_get(c, "select value as id, cast(value as varchar) from generate_series(1, 2000000)")
+    out["flight sort"] = lambda c: flight_get(c, "select value from generate_series(1, 2000000) order by value % 1000, value")
+    out["flight put"] = lambda c: flight_put(c, f"p{uuid.uuid4().hex}")
     return out
 
 
@@ -186,7 +253,7 @@ def test_every_stage_of_every_operation(tmp_path, way):
                 for stage in STAGES:
                     client = Client(server)
                     call = begin_call(client)
-                    if stage == "first message" and name != "schema":  # whose only message is its end
+                    if stage == "first message" and name not in ("schema", "flight put"):  # whose only message is their end
                         try:
                             next(call)
                         except (StopIteration, grpc.RpcError):
@@ -206,3 +273,61 @@ def test_every_stage_of_every_operation(tmp_path, way):
                 break
             time.sleep(0.1)
         assert left <= descriptors + 8, f"{left} descriptors, {descriptors} before"
+
+
+# ---- messages that lie ----
+
+def nested(depth):
+    """A plan of `depth` filters inside of each other; the innermost is a range."""
+    inner, heads = field(15, field(2, 10) + field(3, 1)), []
+    size = len(inner)
+    for number in [1, 4] * depth + [1, 3]:  # Filter.input, Relation.filter, ...; Plan.root, ExecutePlanRequest.plan
+        heads.append(varint(number << 3 | 2) + varint(size))
+        size += len(heads[-1])
+    return b"".join(reversed(heads)) + inner
+
+
+def local_data():
+    import pyarrow as pa
+    batch = pa.record_batch({"a": pa.array([1, None, 3], pa.int64()), "b": ["x", "yy", None], "c": pa.array([[1], [], None], pa.list_(pa.int32()))})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def hostile_messages(session):
+    head = field(1, session.encode())
+    sql = lambda text: field(3, field(1, field(10, field(1, text))))
+    yield from (head + nested(depth) for depth in (1000, 20_000, 100_000))
+    yield from (head + text for text in (b"\xff" * 100, b"\x0a", b"\x1a\x05\x0a\xff\xff\xff\x7f", b"\x0b\x0c", os.urandom(2000)))
+    yield head + sql(b"select '" + b"a" * (100 << 20) + b"'")  # longer than a SQL text may be
+    yield head + sql(b"select " + b"(" * 1_000_000)
+    yield head + sql(b"select '\xff\xfe'")
+    yield head + sql(b"select 'a\x00b'")
+    yield field(1, b"no-uuid") + sql(b"select 1")
+    yield field(1, b"") + sql(b"select 1")
+    yield head + sql(b"select 1") + field(6, b"no-uuid")
+    data = local_data()
+    for i in range(0, len(data), 7):  # lying, and cut, Arrow data
+        yield head + field(3, field(1, field(11, field(1, data[:i] + bytes([data[i] ^ 0x55]) + data[i + 1:]))))
+        yield head + field(3, field(1, field(11, field(1, data[:i]))))
+
+
+def test_hostile_messages():
+    with Server("--listen", "127.0.0.1:0") as server, Bystander(server):
+        client = Client(server)
+        client.rows("select 1")
+        before, refused, answered = status(server, "VmRSS"), 0, 0
+        execute = client.channel.unary_stream("/spark.connect.SparkConnectService/ExecutePlan")
+        for message in hostile_messages(client.session):
+            try:
+                list(execute(message, timeout=60))
+                answered += 1  # a changed byte may be one of the data's
+            except grpc.RpcError as error:
+                assert error.code() in (CODES.INTERNAL, CODES.INVALID_ARGUMENT, CODES.RESOURCE_EXHAUSTED, CODES.UNIMPLEMENTED), error
+                assert error.details()
+                refused += 1
+        assert client.rows("select 1") == 1
+        report(server, f"{refused} messages refused, {answered} answered", before)
+        assert refused > 100 and status(server, "VmHWM") - before < 1200 << 10
