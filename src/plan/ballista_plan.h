@@ -1,4 +1,5 @@
-/* Plans as Ballista writes them: DataFusion's protobuf but for a few places. Here they become DataFusion's own. Internal. */
+/* Plans as Ballista writes them: DataFusion's protobuf but for a few places. Here they become DataFusion's own.
+ * Internal. */
 #ifndef TRN_PLAN_BALLISTA_PLAN_H
 #define TRN_PLAN_BALLISTA_PLAN_H
 #include "core/core.h"
@@ -6,8 +7,9 @@
 /* The option of an encoded query that says whose plan it is ("54"); absent: of the version that we know. */
 #define TRN_BALLISTA_CLIENT_OPTION "ballista.client"
 
-/* Appends the plan in DataFusion's encoding to `out`; *changed false: it is that already, and nothing was appended. Bytes
- * that are no plan come back as they are: who decodes them says so. INVALID_ARGUMENT: a file format that is not known. */
+/* Appends the plan in DataFusion's encoding to `out`; *changed false: it is that already, and nothing was appended.
+ * Bytes that are no plan come back as they are: who decodes them says so. INVALID_ARGUMENT: a file format that is not
+ * known. */
 trn_status trn__ballista_plan(const void *data, size_t size, bool is_older, trn_strbuf *out, bool *changed,
                               trn_error **error);
 /* Of an EXPLAIN: the bytes of what it explains, borrowed. False: it is another plan. */
@@ -15,10 +17,10 @@ bool trn__ballista_explained(const void *data, size_t size, trn_str *inner);
 
 /* A COPY at the root of a plan; everything is borrowed from its bytes. */
 typedef struct trn_ballista_copy {
-  trn_str input;    /* the plan of the rows */
+  trn_str input; /* the plan of the rows */
   trn_str location;
-  trn_str options;  /* of the format, in its own message */
-  uint64_t format;  /* a place in Ballista's list: parquet, csv, json, arrow, avro */
+  trn_str options; /* of the format, in its own message */
+  uint64_t format; /* a place in Ballista's list: parquet, csv, json, arrow, avro */
   bool is_partitioned;
 } trn_ballista_copy;
 /* False: it is another plan. */

@@ -1,6 +1,6 @@
 /* What Ballista's frontend reads of a client before anything else looks at it. The first byte says what follows: 'e' an
- * ExecuteQueryParams, whose plan is read as one, 't' a ticket's Action, 'p' a plan, 'm' a backend's metrics. What must hold:
- * what is accepted can be read to its last byte, and a rewritten plan is as long as its edits say. */
+ * ExecuteQueryParams, whose plan is read as one, 't' a ticket's Action, 'p' a plan, 'm' a backend's metrics. What must
+ * hold: what is accepted can be read to its last byte, and a rewritten plan is as long as its edits say. */
 #include <stdlib.h>
 
 #include "frontend/ballista/ballista.h"
@@ -37,7 +37,8 @@ static void read_plan(const void *data, size_t size) {
   touch(inner.data, inner.size);
 }
 
-static void read_message(trn_arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *data, size_t size) {
+static void read_message(trn_arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *data,
+                         size_t size) {
   ProtobufCMessage *message = NULL;
   trn_error *error = NULL;
   if (ballista__decode(arena, descriptor, data, size, &message, &error) == TRN_OK) {

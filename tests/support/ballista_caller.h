@@ -1,5 +1,6 @@
-/* A Ballista client over inproc, for tests of the frontend without a network or an engine: plans in a format of the test's,
- * "test.range" (a count in decimal), over the scripted backend. Everything is static: one program includes it. */
+/* A Ballista client over inproc, for tests of the frontend without a network or an engine: plans in a format of the
+ * test's, "test.range" (a count in decimal), over the scripted backend. Everything is static: one program includes it.
+ */
 #ifndef TESTS_SUPPORT_BALLISTA_CALLER_H
 #define TESTS_SUPPORT_BALLISTA_CALLER_H
 #include <stdio.h>
@@ -25,7 +26,9 @@ typedef struct ballista_caller {
 
 /* ---- plans ---- */
 
-static const trn_rel *caller_range(trn_edit *edit, int64_t count) { return trn_edit_range(edit, 0, count, 1); }
+static const trn_rel *caller_range(trn_edit *edit, int64_t count) {
+  return trn_edit_range(edit, 0, count, 1);
+}
 
 static trn_status caller_build(void *user, trn_edit *edit, const trn_rel **root, const char *const **names,
                                trn_error **error) {
@@ -86,7 +89,8 @@ static inline void caller_headers(ballista_caller *c, const trn_metadata *initia
   c->server_version[0] = 0;
   for (size_t i = 0; i < count; i++)
     if (strcmp(initial[i].key, "ballista-version") == 0)
-      snprintf(c->server_version, sizeof c->server_version, "%.*s", (int)initial[i].size, (const char *)initial[i].value);
+      snprintf(c->server_version, sizeof c->server_version, "%.*s", (int)initial[i].size,
+               (const char *)initial[i].value);
 }
 
 static inline trn_status caller_call_bytes(ballista_caller *c, const char *method, const void *data, size_t size,
@@ -95,8 +99,8 @@ static inline trn_status caller_call_bytes(ballista_caller *c, const char *metho
   const trn_metadata version = {"ballista-version", c->version, c->version ? strlen(c->version) : 0};
   const trn_slice message = {.data = data, .size = size};
   snprintf(path, sizeof path, "%s%s", BALLISTA_TEST_PATH, method);
-  const trn_inproc_request request = {.path = path, .metadata = &version, .metadata_count = c->version != NULL,
-                                      .identity = c->identity};
+  const trn_inproc_request request = {
+      .path = path, .metadata = &version, .metadata_count = c->version != NULL, .identity = c->identity};
   memset(reply, 0, sizeof *reply);
   trn_status status = trn__inproc_invoke(c->flight.inproc, &request, &message, 1, reply);
   if (status) reply->status = status;
@@ -105,7 +109,8 @@ static inline trn_status caller_call_bytes(ballista_caller *c, const char *metho
   return reply->status;
 }
 
-static inline trn_status caller_call(ballista_caller *c, const char *method, const void *message, trn_inproc_reply *reply) {
+static inline trn_status caller_call(ballista_caller *c, const char *method, const void *message,
+                                     trn_inproc_reply *reply) {
   trn_strbuf bytes = {0};
   flight__message_put(&bytes, message);
   trn_status status = caller_call_bytes(c, method, bytes.data, bytes.size, reply);
@@ -118,7 +123,8 @@ static inline trn_strbuf caller_query(const char *payload, const char *job_name)
   Ballista__Protobuf__ExecuteQueryParams params;
   ballista__protobuf__execute_query_params__init(&params);
   Ballista__Protobuf__EncodedQuery query = BALLISTA__PROTOBUF__ENCODED_QUERY__INIT;
-  Ballista__Protobuf__KeyValuePair pair = BALLISTA__PROTOBUF__KEY_VALUE_PAIR__INIT, none = pair, *pairs[] = {&pair, &none};
+  Ballista__Protobuf__KeyValuePair pair = BALLISTA__PROTOBUF__KEY_VALUE_PAIR__INIT, none = pair,
+                                   *pairs[] = {&pair, &none};
   trn_strbuf out = {0};
   query.format = (char *)"test.range";
   query.payload = (ProtobufCBinaryData){strlen(payload), (uint8_t *)payload};
@@ -153,7 +159,8 @@ static inline void caller_read_status(const void *data, size_t size, caller_stat
     out->status = TRN_DATA_LOSS;
     return;
   }
-  out->local = result->flight_proxy_case == BALLISTA__PROTOBUF__GET_JOB_STATUS_RESULT__FLIGHT_PROXY_LOCAL && result->local;
+  out->local =
+      result->flight_proxy_case == BALLISTA__PROTOBUF__GET_JOB_STATUS_RESULT__FLIGHT_PROXY_LOCAL && result->local;
   out->which = result->status ? (int)result->status->status_case : 0;
   if (result->status) {
     snprintf(out->job_id, sizeof out->job_id, "%s", result->status->job_id);
@@ -169,9 +176,10 @@ static inline void caller_read_status(const void *data, size_t size, caller_stat
     ballista__protobuf__fetch_partition__init(&out->ticket);
     out->ticket.stage_id = location->partition_id->stage_id;
     out->ticket.partition_id = location->partition_id->partition_id;
-    out->ticket.has_file_id_case = location->has_file_id_case == BALLISTA__PROTOBUF__PARTITION_LOCATION__HAS_FILE_ID_FILE_ID
-                                       ? BALLISTA__PROTOBUF__FETCH_PARTITION__HAS_FILE_ID_FILE_ID
-                                       : 0;
+    out->ticket.has_file_id_case =
+        location->has_file_id_case == BALLISTA__PROTOBUF__PARTITION_LOCATION__HAS_FILE_ID_FILE_ID
+            ? BALLISTA__PROTOBUF__FETCH_PARTITION__HAS_FILE_ID_FILE_ID
+            : 0;
     out->ticket.file_id = location->file_id;
   }
   ballista__protobuf__get_job_status_result__free_unpacked(result, NULL);
@@ -184,7 +192,8 @@ static inline caller_status caller_push(ballista_caller *c, const char *payload,
   caller_status out = {0};
   out.status = caller_call_bytes(c, "ExecuteQueryPush", query.data, query.size, &reply);
   out.messages = reply.message_count;
-  for (size_t i = 0; i < reply.message_count; i++) caller_read_status(reply.messages[i].data, reply.messages[i].size, &out);
+  for (size_t i = 0; i < reply.message_count; i++)
+    caller_read_status(reply.messages[i].data, reply.messages[i].size, &out);
   trn__inproc_reply_finish(&reply);
   trn__strbuf_finish(&query);
   return out;
@@ -197,7 +206,9 @@ static inline caller_status caller_submit(ballista_caller *c, const char *payloa
   caller_status out = {0};
   out.status = caller_call_bytes(c, "ExecuteQuery", query.data, query.size, &reply);
   Ballista__Protobuf__ExecuteQueryResult *result =
-      out.status ? NULL : ballista__protobuf__execute_query_result__unpack(NULL, reply.messages[0].size, reply.messages[0].data);
+      out.status
+          ? NULL
+          : ballista__protobuf__execute_query_result__unpack(NULL, reply.messages[0].size, reply.messages[0].data);
   if (result) {
     out.which = (int)result->result_case;
     if (out.which == BALLISTA__PROTOBUF__EXECUTE_QUERY_RESULT__RESULT_SUCCESS) {
@@ -253,7 +264,7 @@ static inline bool caller_cancel(ballista_caller *c, const char *job_id) {
 
 /* Fetches by a ticket; without credentials unless `identity`. */
 static inline flight_result caller_redeem(ballista_caller *c, const Ballista__Protobuf__FetchPartition *ticket,
-                                         const char *identity) {
+                                          const char *identity) {
   Ballista__Protobuf__Action action = BALLISTA__PROTOBUF__ACTION__INIT;
   trn_strbuf bytes = {0};
   action.action_type_case = BALLISTA__PROTOBUF__ACTION__ACTION_TYPE_FETCH_PARTITION;

@@ -1,5 +1,5 @@
-/* Ballista's protocol over the scripted backend: submission, status, fetches, who may see what, cancelling, expiry, and bytes
- * that no client sends. */
+/* Ballista's protocol over the scripted backend: submission, status, fetches, who may see what, cancelling, expiry, and
+ * bytes that no client sends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -126,7 +126,8 @@ static void options_of_an_encoded_query_reach_its_decoder(void **state) {
   Ballista__Protobuf__ExecuteQueryParams params;
   ballista__protobuf__execute_query_params__init(&params);
   Ballista__Protobuf__EncodedQuery query = BALLISTA__PROTOBUF__ENCODED_QUERY__INIT;
-  Ballista__Protobuf__KeyValuePair absent = BALLISTA__PROTOBUF__KEY_VALUE_PAIR__INIT, twice = absent, *pairs[] = {&absent, &twice};
+  Ballista__Protobuf__KeyValuePair absent = BALLISTA__PROTOBUF__KEY_VALUE_PAIR__INIT, twice = absent,
+                                   *pairs[] = {&absent, &twice};
   absent.key = (char *)"none";
   twice.key = (char *)"twice";
   twice.has_value_case = BALLISTA__PROTOBUF__KEY_VALUE_PAIR__HAS_VALUE_VALUE;
@@ -152,9 +153,10 @@ static void versions_decide_who_may_submit(void **state) {
   static const struct {
     const char *version;
     bool refuses_older, is_fine;
-  } cases[] = {{"55.0.0", false, true},  {"55.9.1-rc1", true, true}, {NULL, false, true},  {NULL, true, false},
-               {"54.1.0", false, true},  {"54.1.0", true, false},    {"56.0.0", false, false}, {"550.0.0", false, false},
-               {"", false, false},       {"55x", false, false},      {".55", false, false},  {"99999999999999999999.1", false, false}};
+  } cases[] = {{"55.0.0", false, true},  {"55.9.1-rc1", true, true}, {NULL, false, true},
+               {NULL, true, false},      {"54.1.0", false, true},    {"54.1.0", true, false},
+               {"56.0.0", false, false}, {"550.0.0", false, false},  {"", false, false},
+               {"55x", false, false},    {".55", false, false},      {"99999999999999999999.1", false, false}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const trn_ballista_frontend_options options = {.refuses_older = cases[i].refuses_older};
@@ -191,7 +193,8 @@ static void a_forged_ticket_gives_nothing(void **state) {
   (void)state;
   start(&c, NULL);
   caller_status mine = caller_push(&c, "10", NULL), other = caller_push(&c, "20", NULL);
-  static const char *const ids[] = {"", "../../../etc/passwd", "/etc/passwd", "..", "01a22d14-d9a5-7672-bab2-36e627ce2889"};
+  static const char *const ids[] = {"", "../../../etc/passwd", "/etc/passwd", "..",
+                                    "01a22d14-d9a5-7672-bab2-36e627ce2889"};
   Ballista__Protobuf__FetchPartition forged;
   mine.ticket.job_id = mine.job_id;
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
@@ -367,8 +370,12 @@ static trn_inproc_call *push_begin(ballista_caller *c, const char *payload, watc
   trn_inproc_call *call = NULL;
   memset(w, 0, sizeof *w);
   pthread_mutex_init(&w->mutex, NULL);
-  const trn_inproc_request request = {.path = BALLISTA_TEST_PATH "ExecuteQueryPush", .metadata = &version, .metadata_count = 1,
-                                      .on_message = on_message, .on_finish = on_finish, .user = w};
+  const trn_inproc_request request = {.path = BALLISTA_TEST_PATH "ExecuteQueryPush",
+                                      .metadata = &version,
+                                      .metadata_count = 1,
+                                      .on_message = on_message,
+                                      .on_finish = on_finish,
+                                      .user = w};
   assert_int_equal(trn__inproc_call(c->flight.inproc, &request, &call), TRN_OK);
   trn__inproc_call_send(call, (trn_slice){.data = query.data, .size = query.size});
   trn__inproc_call_half_close(call);
@@ -505,7 +512,8 @@ static void a_result_without_end_can_be_cancelled_while_it_is_fetched(void **sta
 
 static void a_failure_behind_the_kept_rows_fails_the_fetch_and_the_job(void **state) {
   const trn_ballista_frontend_options options = {.result_bytes = 4 << 10};
-  const trn_script fails = {.fail_status = TRN_INTERNAL, .message = "the disk is gone", .fail_at = 3, .is_endless = true};
+  const trn_script fails = {
+      .fail_status = TRN_INTERNAL, .message = "the disk is gone", .fail_at = 3, .is_endless = true};
   ballista_caller c;
   (void)state;
   start(&c, &options);
@@ -627,12 +635,15 @@ static void assert_becomes(trn_strbuf before, trn_strbuf after, bool is_older) {
 static void file_formats_of_copy_become_datafusion_s(void **state) {
   (void)state;
   for (unsigned depth = 0; depth < 40; depth += 13) { /* lengths of one byte, and of two */
-    assert_becomes(copy_plan("", 0, depth), copy_plan("\x08\x03", 2, depth), false); /* parquet: place 0 is not written */
+    assert_becomes(copy_plan("", 0, depth), copy_plan("\x08\x03", 2, depth),
+                   false); /* parquet: place 0 is not written */
     assert_becomes(copy_plan("\x12\x01z", 3, depth), copy_plan("\x08\x03\x12\x01z", 5, depth), false);
     assert_becomes(copy_plan("\x08\x01\x12\x01z", 5, depth), copy_plan("\x08\x01\x12\x01z", 5, depth), false); /* csv */
-    assert_becomes(copy_plan("\x08\x02", 2, depth), copy_plan("\x08\x02", 2, depth), false);                   /* json */
-    assert_becomes(copy_plan("\x12\x01z\x08\x03", 5, depth), copy_plan("\x12\x01z\x08\x04", 5, depth), false); /* arrow */
-    assert_becomes(copy_plan("\x08\x84\x00", 3, depth), copy_plan("\x08\x05", 2, depth), false); /* avro, in two bytes */
+    assert_becomes(copy_plan("\x08\x02", 2, depth), copy_plan("\x08\x02", 2, depth), false); /* json */
+    assert_becomes(copy_plan("\x12\x01z\x08\x03", 5, depth), copy_plan("\x12\x01z\x08\x04", 5, depth),
+                   false); /* arrow */
+    assert_becomes(copy_plan("\x08\x84\x00", 3, depth), copy_plan("\x08\x05", 2, depth),
+                   false); /* avro, in two bytes */
   }
   trn_strbuf wrong = copy_plan("\x08\x07", 2, 1), out = {0};
   trn_error *error = NULL;
@@ -672,8 +683,9 @@ static void an_older_unnest_that_drops_nulls_says_so(void **state) {
   for (int deep = 0; deep < 2; deep++) {
     assert_becomes(unnest_plan("", 0, deep), unnest_plan("\x18\x01", 2, deep), true);
     assert_becomes(unnest_plan("\x08\x00", 2, deep), unnest_plan("\x08\x00\x18\x01", 4, deep), true);
-    assert_becomes(unnest_plan("\x08\x01", 2, deep), unnest_plan("\x08\x01", 2, deep), true); /* preserves: as by default */
-    assert_becomes(unnest_plan("", 0, deep), unnest_plan("", 0, deep), false);                /* 55: it preserves */
+    assert_becomes(unnest_plan("\x08\x01", 2, deep), unnest_plan("\x08\x01", 2, deep),
+                   true);                                                      /* preserves: as by default */
+    assert_becomes(unnest_plan("", 0, deep), unnest_plan("", 0, deep), false); /* 55: it preserves */
   }
 }
 

@@ -1,5 +1,5 @@
-/* Every allocation of a Ballista exchange fails once. What is checked: each call ends, nothing crashes, and the service works
- * afterwards; nothing leaks (the sanitizer builds look). */
+/* Every allocation of a Ballista exchange fails once. What is checked: each call ends, nothing crashes, and the service
+ * works afterwards; nothing leaks (the sanitizer builds look). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,9 +27,15 @@ static bool fails(void) {
   atomic_fetch_add(&failures, 1);
   return true;
 }
-void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
-void *__wrap_calloc(size_t count, size_t size) { return fails() ? NULL : __real_calloc(count, size); }
-void *__wrap_realloc(void *memory, size_t size) { return fails() ? NULL : __real_realloc(memory, size); }
+void *__wrap_malloc(size_t size) {
+  return fails() ? NULL : __real_malloc(size);
+}
+void *__wrap_calloc(size_t count, size_t size) {
+  return fails() ? NULL : __real_calloc(count, size);
+}
+void *__wrap_realloc(void *memory, size_t size) {
+  return fails() ? NULL : __real_realloc(memory, size);
+}
 
 static ballista_caller caller;
 
@@ -143,10 +149,8 @@ static void mounting(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_pushed_query),
-      cmocka_unit_test(a_pushed_query_whose_rows_are_made_as_they_are_fetched),
-      cmocka_unit_test(a_pulled_query),
-      cmocka_unit_test(a_session_s_query),
+      cmocka_unit_test(a_pushed_query), cmocka_unit_test(a_pushed_query_whose_rows_are_made_as_they_are_fetched),
+      cmocka_unit_test(a_pulled_query), cmocka_unit_test(a_session_s_query),
       cmocka_unit_test(mounting),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

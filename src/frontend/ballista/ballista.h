@@ -1,14 +1,14 @@
-/* Ballista's scheduler protocol over any backend: plans come in as bytes, results are fetched from the one Flight service of
- * the routes.
+/* Ballista's scheduler protocol over any backend: plans come in as bytes, results are fetched from the one Flight
+ * service of the routes.
  *
  *   frontend.c  options, mounting; one ballista_rpc per call: the host's thread hands it to a worker
  *   submit.c    ExecuteQuery, ExecuteQueryPush: a session, a plan, an operation      explain.c  EXPLAIN's three rows
  *   copy.c      COPY: a command, not a query
  *   settings.c  what of a client's settings counts; sets of them that clients keep (CreateUpdateSession)
- *   job.c       jobs by id: their life, who may see them, cancelling, expiry         status.c   jobs as messages, metrics
- *   result.c    a job's rows on their way: kept up to a budget, then made as they are fetched
- *   handed.c    results that clients fetch from where a cluster left them
- *   ticket.c    the provider in the Flight service                               wire.c     messages from outside
+ *   job.c       jobs by id: their life, who may see them, cancelling, expiry         status.c   jobs as messages,
+ * metrics result.c    a job's rows on their way: kept up to a budget, then made as they are fetched handed.c    results
+ * that clients fetch from where a cluster left them ticket.c    the provider in the Flight service wire.c     messages
+ * from outside
  *
  * Locks, outermost first: service->mutex, job->mutex, result->mutex. None is held while calling out. */
 #ifndef TRN_FRONTEND_BALLISTA_BALLISTA_H
@@ -88,8 +88,8 @@ char *ballista__error_text(trn_status status, const trn_error *error);
 /* ---- wire.c: messages from outside ---- */
 
 /* Checks without recursion, then decodes into `arena`. INVALID_ARGUMENT names the message. */
-trn_status ballista__decode(trn_arena *arena, const ProtobufCMessageDescriptor *descriptor, const void *data, size_t size,
-                            void *out_message, trn_error **error);
+trn_status ballista__decode(trn_arena *arena, const ProtobufCMessageDescriptor *descriptor, const void *data,
+                            size_t size, void *out_message, trn_error **error);
 
 /* ---- settings.c ---- */
 
@@ -99,10 +99,10 @@ typedef struct ballista_settings {
   int64_t used_ns;
 } ballista_settings;
 void ballista__settings_destroy(void *settings);
-/* Makes a session for one job: what its client keeps, then what came with the query, as far as it counts and policies let
- * it. Settings are never written anywhere: they may be secrets. */
-trn_status ballista__session_open(ballista_rpc *rpc, const Ballista__Protobuf__ExecuteQueryParams *params, trn_session **out,
-                                  trn_error **error);
+/* Makes a session for one job: what its client keeps, then what came with the query, as far as it counts and policies
+ * let it. Settings are never written anywhere: they may be secrets. */
+trn_status ballista__session_open(ballista_rpc *rpc, const Ballista__Protobuf__ExecuteQueryParams *params,
+                                  trn_session **out, trn_error **error);
 /* "ballista.job.name" among them, or "". Borrowed. */
 const char *ballista__job_name(const Ballista__Protobuf__ExecuteQueryParams *params);
 trn_status ballista__handle_update_session(ballista_rpc *rpc, ProtobufCMessage *request, trn_error **error);
@@ -111,7 +111,12 @@ void ballista__sweep_sessions(ballista_service *service, int64_t now_ns);
 
 /* ---- job.c ---- */
 
-typedef enum ballista_state { BALLISTA_QUEUED = 0, BALLISTA_RUNNING, BALLISTA_FAILED, BALLISTA_SUCCESSFUL } ballista_state;
+typedef enum ballista_state {
+  BALLISTA_QUEUED = 0,
+  BALLISTA_RUNNING,
+  BALLISTA_FAILED,
+  BALLISTA_SUCCESSFUL
+} ballista_state;
 
 /* Where parts of a result lie, when clients fetch them there. */
 typedef struct ballista_locations {
@@ -133,15 +138,15 @@ struct ballista_job {
   ballista_state state;
   uint64_t queued_ms, started_ms, ended_ms;
   char *failure;
-  trn_operation *operation; /* while it runs; one reference */
-  trn_session *session;     /* of the operation; one reference */
-  ballista_result *result;  /* one reference; NULL: not yet, or dropped */
+  trn_operation *operation;   /* while it runs; one reference */
+  trn_session *session;       /* of the operation; one reference */
+  ballista_result *result;    /* one reference; NULL: not yet, or dropped */
   ballista_locations *handed; /* instead of it; NULL: not yet, or dropped. Fixed once it is there */
   bool is_handed;
-  char *metrics;            /* JSON, when it is over */
-  ballista_rpc *watcher;    /* one reference */
+  char *metrics;                         /* JSON, when it is over */
+  ballista_rpc *watcher;                 /* one reference */
   int64_t result_expires_ns, expires_ns; /* once it is over */
-  unsigned fetching; /* calls that read the result now */
+  unsigned fetching;                     /* calls that read the result now */
   bool is_fetched;
 };
 /* Makes one and puts it into the table. RESOURCE_EXHAUSTED. */
@@ -156,9 +161,10 @@ void ballista__job_forget(ballista_job *job);
 void ballista__job_watch(ballista_job *job, ballista_rpc *rpc);
 /* Nobody hears of it any more. */
 void ballista__job_unwatch(ballista_job *job);
-/* Planned: takes the references to `operation` (may be NULL) and `result`, and one of its own to the session; the job runs.
- * CANCELLED: it was cancelled meanwhile; then both are cancelled and let go. */
-trn_status ballista__job_run(ballista_job *job, trn_session *session, trn_operation *operation, ballista_result *result);
+/* Planned: takes the references to `operation` (may be NULL) and `result`, and one of its own to the session; the job
+ * runs. CANCELLED: it was cancelled meanwhile; then both are cancelled and let go. */
+trn_status ballista__job_run(ballista_job *job, trn_session *session, trn_operation *operation,
+                             ballista_result *result);
 /* The same for an operation whose output stays where it is. */
 trn_status ballista__job_run_handed(ballista_job *job, trn_session *session, trn_operation *operation);
 /* The result is there, or begins to be made as it is fetched. */
@@ -205,7 +211,8 @@ trn_status ballista__copy(ballista_rpc *rpc, ballista_job *job, trn_session *ses
 /* ---- result.c ---- */
 
 /* Takes the stream in any case. Nothing is pulled before ballista__result_start. */
-trn_status ballista__result_create(ballista_service *service, trn_stream *stream, ballista_result **out, trn_error **error);
+trn_status ballista__result_create(ballista_service *service, trn_stream *stream, ballista_result **out,
+                                   trn_error **error);
 /* Of rows that are there: takes both buffers in any case. */
 trn_status ballista__result_of(ballista_service *service, trn_strbuf *schema, trn_strbuf *batch, int64_t rows,
                                ballista_result **out, trn_error **error);
@@ -230,7 +237,7 @@ void ballista__locations_destroy(ballista_locations *locations);
 bool ballista__claims(void *self, const void *ticket, size_t size);
 trn_status ballista__do_get(void *self, flight_rpc *rpc, const void *ticket, size_t size, trn_error **error);
 /* Checks a ticket's bytes and finds its job. NOT_FOUND, the same whatever is wrong with it. */
-trn_status ballista__redeem(ballista_service *service, trn_arena *arena, const void *ticket, size_t size, const char *user,
-                            bool is_authenticated, ballista_job **out, trn_error **error);
+trn_status ballista__redeem(ballista_service *service, trn_arena *arena, const void *ticket, size_t size,
+                            const char *user, bool is_authenticated, ballista_job **out, trn_error **error);
 
 #endif

@@ -24,8 +24,7 @@ static trn_status text_of(trn_session *session, trn_plan *plan, trn_explain_mode
 static trn_status rows_schema(struct ArrowSchema *out) {
   static const char *const names[] = {"plan_type", "plan"};
   trn_status status = trn__schema_init(out, "+s", NULL, 0, NULL, 0, 2);
-  for (size_t i = 0; i < 2 && !status; i++)
-    status = trn__schema_init(out->children[i], "u", names[i], 0, NULL, 0, 0);
+  for (size_t i = 0; i < 2 && !status; i++) status = trn__schema_init(out->children[i], "u", names[i], 0, NULL, 0, 0);
   return status;
 }
 
@@ -36,7 +35,8 @@ static trn_status rows_build(const struct ArrowSchema *schema, const char *const
   if (status) return status;
   for (size_t i = 0; i < 3; i++) {
     trn__array_append_bytes(trn__array_builder_child(builder, 0), kinds[i], strlen(kinds[i]));
-    trn__array_append_bytes(trn__array_builder_child(builder, 1), texts[i], strnlen(texts[i], TRN_PLAN_PRINT_BYTES_MAX));
+    trn__array_append_bytes(trn__array_builder_child(builder, 1), texts[i],
+                            strnlen(texts[i], TRN_PLAN_PRINT_BYTES_MAX));
     trn__array_append_end(builder);
   }
   status = trn__array_builder_finish(builder, out);

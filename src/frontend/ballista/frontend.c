@@ -1,5 +1,5 @@
-/* Mounting, and the way of a call: the host's thread hands the message to a worker, the worker decodes and runs the handler.
- * Nothing here blocks the host. */
+/* Mounting, and the way of a call: the host's thread hands the message to a worker, the worker decodes and runs the
+ * handler. Nothing here blocks the host. */
 #include <unistd.h>
 
 #include "frontend/ballista/ballista.h"
@@ -19,16 +19,19 @@ struct ballista_method {
 #define BALLISTA_PATH "/ballista.protobuf.SchedulerGrpc/"
 #define REQUEST(name) &ballista__protobuf__##name##__descriptor
 static const ballista_method methods[] = {
-    {BALLISTA_PATH "ExecuteQueryPush", TRN_METHOD_SERVER_STREAM, REQUEST(execute_query_params), ballista__handle_execute_push,
-     true},
+    {BALLISTA_PATH "ExecuteQueryPush", TRN_METHOD_SERVER_STREAM, REQUEST(execute_query_params),
+     ballista__handle_execute_push, true},
     {BALLISTA_PATH "ExecuteQuery", TRN_METHOD_UNARY, REQUEST(execute_query_params), ballista__handle_execute, true},
-    {BALLISTA_PATH "GetJobStatus", TRN_METHOD_UNARY, REQUEST(get_job_status_params), ballista__handle_get_status, false},
-    {BALLISTA_PATH "GetJobMetrics", TRN_METHOD_UNARY, REQUEST(get_job_metrics_params), ballista__handle_get_metrics, false},
+    {BALLISTA_PATH "GetJobStatus", TRN_METHOD_UNARY, REQUEST(get_job_status_params), ballista__handle_get_status,
+     false},
+    {BALLISTA_PATH "GetJobMetrics", TRN_METHOD_UNARY, REQUEST(get_job_metrics_params), ballista__handle_get_metrics,
+     false},
     {BALLISTA_PATH "CancelJob", TRN_METHOD_UNARY, REQUEST(cancel_job_params), ballista__handle_cancel, false},
     {BALLISTA_PATH "CleanJobData", TRN_METHOD_UNARY, REQUEST(clean_job_data_params), ballista__handle_clean, false},
     {BALLISTA_PATH "CreateUpdateSession", TRN_METHOD_UNARY, REQUEST(create_update_session_params),
      ballista__handle_update_session, false},
-    {BALLISTA_PATH "RemoveSession", TRN_METHOD_UNARY, REQUEST(remove_session_params), ballista__handle_remove_session, false},
+    {BALLISTA_PATH "RemoveSession", TRN_METHOD_UNARY, REQUEST(remove_session_params), ballista__handle_remove_session,
+     false},
     {BALLISTA_PATH "PollWork", TRN_METHOD_UNARY, NULL, NULL, false},
     {BALLISTA_PATH "RegisterExecutor", TRN_METHOD_UNARY, NULL, NULL, false},
     {BALLISTA_PATH "HeartBeatFromExecutor", TRN_METHOD_UNARY, NULL, NULL, false},
@@ -71,7 +74,9 @@ trn_status ballista__rpc_send(ballista_rpc *rpc, const ProtobufCMessage *message
   return TRN_OK;
 }
 
-void ballista__rpc_finish(ballista_rpc *rpc) { trn_call_finish(rpc->call, TRN_OK, NULL, NULL, 0, NULL, 0); }
+void ballista__rpc_finish(ballista_rpc *rpc) {
+  trn_call_finish(rpc->call, TRN_OK, NULL, NULL, 0, NULL, 0);
+}
 
 trn_status ballista__rpc_reply(ballista_rpc *rpc, const ProtobufCMessage *message, trn_error **error) {
   trn_status status = ballista__rpc_send(rpc, message, error);
@@ -118,10 +123,11 @@ static trn_status check_version(ballista_rpc *rpc, trn_error **error) {
   char *text = version ? trn__arena_printf(rpc->arena, "client %.*s", (int)(size < 40 ? size : 40), version)
                        : trn__arena_strdup(rpc->arena, "client older than 55.0.0 (it sent no ballista-version)");
   if (!text) return trn__no_memory(error);
-  return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL,
-                       "Ballista %s cannot be used with scheduler %s. The client and the scheduler must have the same major "
-                       "version.",
-                       text, BALLISTA_VERSION);
+  return trn_error_set(
+      error, TRN_FAILED_PRECONDITION, NULL,
+      "Ballista %s cannot be used with scheduler %s. The client and the scheduler must have the same major "
+      "version.",
+      text, BALLISTA_VERSION);
 }
 
 /* ---- dispatch ---- */
@@ -239,7 +245,8 @@ void ballista__need_timer(ballista_service *service) {
   bool start = !service->has_timer && !service->stopping;
   if (start) service->has_timer = true;
   pthread_mutex_unlock(&service->mutex);
-  if (!start || trn__pool_submit_after(service->control, SWEEP_MS, timer_run, ballista__service_ref(service)) == TRN_OK) return;
+  if (!start || trn__pool_submit_after(service->control, SWEEP_MS, timer_run, ballista__service_ref(service)) == TRN_OK)
+    return;
   pthread_mutex_lock(&service->mutex); /* the next one tries again */
   service->has_timer = false;
   pthread_mutex_unlock(&service->mutex);
@@ -294,7 +301,8 @@ static void service_destroy(void *argument) {
   ballista__service_unref(service);
 }
 
-static trn_status service_create(const trn_ballista_frontend_options *options, trn_backend *backend, ballista_service **out) {
+static trn_status service_create(const trn_ballista_frontend_options *options, trn_backend *backend,
+                                 ballista_service **out) {
   ballista_service *service = calloc(1, sizeof *service);
   if (!service) return TRN_RESOURCE_EXHAUSTED;
   atomic_init(&service->refs, 1);
@@ -334,16 +342,18 @@ static trn_status service_create(const trn_ballista_frontend_options *options, t
 /* ---- the provider ---- */
 
 /* A ticket's bytes as a descriptor. */
-static trn_status no_descriptor(void *self, flight_rpc *rpc, const Arrow__Flight__Protocol__FlightDescriptor *descriptor,
-                                trn_error **error) {
+static trn_status no_descriptor(void *self, flight_rpc *rpc,
+                                const Arrow__Flight__Protocol__FlightDescriptor *descriptor, trn_error **error) {
   (void)self, (void)rpc, (void)descriptor;
   return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "Results of Ballista are fetched by ticket");
 }
 
-static void provider_destroy(void *self) { ballista__service_unref(self); }
+static void provider_destroy(void *self) {
+  ballista__service_unref(self);
+}
 
-static trn_status mount_flight(ballista_service *service, const trn_ballista_frontend_options *given, trn_routes *routes,
-                               trn_error **error) {
+static trn_status mount_flight(ballista_service *service, const trn_ballista_frontend_options *given,
+                               trn_routes *routes, trn_error **error) {
   const flight_options options = {.workers = given->workers,
                                   .session_idle_ms = given->session_idle_ms,
                                   .authenticator = given->authenticator,
@@ -410,7 +420,8 @@ trn_status trn_ballista_frontend_create(const trn_ballista_frontend_options *opt
   if (!frontend) return TRN_RESOURCE_EXHAUSTED;
   size_t known = sizeof frontend->options;
   if (options)
-    memcpy(&frontend->options, options, options->struct_size && options->struct_size < known ? options->struct_size : known);
+    memcpy(&frontend->options, options,
+           options->struct_size && options->struct_size < known ? options->struct_size : known);
   if (frontend->options.authenticator) trn_authenticator_ref(frontend->options.authenticator);
   trn_status status = trn_frontend_create(&ops, frontend, out);
   if (status) frontend_destroy(frontend);

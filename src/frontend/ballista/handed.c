@@ -1,5 +1,6 @@
-/* Results that stay where a cluster left them: the client is told the executors' places and fetches from there, so that no row
- * comes through this server. The operation lives as long as the output may be fetched: its end has the cluster clean up. */
+/* Results that stay where a cluster left them: the client is told the executors' places and fetches from there, so that
+ * no row comes through this server. The operation lives as long as the output may be fetched: its end has the cluster
+ * clean up. */
 #include "frontend/ballista/ballista.h"
 
 enum { HANDED_POLL_MS = 5, HANDED_POLL_MS_MAX = 100 };
@@ -20,13 +21,15 @@ static void collect(void *user, const trn_result_location *given) {
     copy->executor_id = trn__arena_strdup(all->arena, given->executor_id);
     copy->host = trn__arena_strdup(all->arena, given->host);
   }
-  if (!copy || !copy->job_id || !copy->executor_id || !copy->host || !trn__vec_push(&all->items, copy)) all->failed = true;
+  if (!copy || !copy->job_id || !copy->executor_id || !copy->host || !trn__vec_push(&all->items, copy))
+    all->failed = true;
 }
 
 static trn_status ask(trn_operation *operation, ballista_locations **out, trn_error **error) {
   ballista_locations *all = calloc(1, sizeof *all);
   if (all) all->arena = trn__arena_create(0);
-  trn_status status = all && all->arena ? trn_operation_locations(operation, collect, all, error) : trn__no_memory(error);
+  trn_status status =
+      all && all->arena ? trn_operation_locations(operation, collect, all, error) : trn__no_memory(error);
   if (!status && all->failed) status = trn__no_memory(error);
   if (!status) {
     *out = all;

@@ -27,7 +27,9 @@ void ballista__job_unref(ballista_job *job) {
   free(job);
 }
 
-static bool is_over(const ballista_job *job) { return job->state == BALLISTA_FAILED || job->state == BALLISTA_SUCCESSFUL; }
+static bool is_over(const ballista_job *job) {
+  return job->state == BALLISTA_FAILED || job->state == BALLISTA_SUCCESSFUL;
+}
 
 /* The table has room, if need be by forgetting the oldest job that is over. locks: service->mutex held */
 static bool make_room(ballista_service *service, ballista_job **forgotten) {
@@ -173,7 +175,8 @@ void ballista__job_unwatch(ballista_job *job) {
 
 /* ---- steps ---- */
 
-trn_status ballista__job_run(ballista_job *job, trn_session *session, trn_operation *operation, ballista_result *result) {
+trn_status ballista__job_run(ballista_job *job, trn_session *session, trn_operation *operation,
+                             ballista_result *result) {
   pthread_mutex_lock(&job->mutex);
   bool runs = job->state == BALLISTA_QUEUED;
   if (runs) {
@@ -264,7 +267,9 @@ static void operation_end(ballista_job *job, bool is_cancelled) {
   trn_session_unref(session);
 }
 
-void ballista__job_done(ballista_job *job) { operation_end(job, false); }
+void ballista__job_done(ballista_job *job) {
+  operation_end(job, false);
+}
 
 void ballista__job_fail(ballista_job *job, trn_status status, const trn_error *error) {
   char *text = status == TRN_CANCELLED ? strdup("Cancelled") : ballista__error_text(status, error);
@@ -302,7 +307,9 @@ static bool cancel(ballista_job *job, bool with_rows) {
   return true;
 }
 
-bool ballista__job_cancel(ballista_job *job) { return cancel(job, true); }
+bool ballista__job_cancel(ballista_job *job) {
+  return cancel(job, true);
+}
 
 void ballista__job_abandon(ballista_job *job) {
   if (!job->service->runs_on) cancel(job, false);
@@ -339,7 +346,8 @@ static bool is_wanted(ballista_job *job, int which, int64_t now_ns, bool *forget
   bool over = is_over(job), wanted = which == WHICH_ALL;
   *forget = which == WHICH_ALL || (which == WHICH_EXPIRED && over && !job->fetching && job->expires_ns <= now_ns);
   if (which == WHICH_FETCHED) wanted = over && job->is_fetched && job->result && !job->fetching;
-  if (which == WHICH_EXPIRED) wanted = *forget || (over && (job->result || job->handed) && !job->fetching && job->result_expires_ns <= now_ns);
+  if (which == WHICH_EXPIRED)
+    wanted = *forget || (over && (job->result || job->handed) && !job->fetching && job->result_expires_ns <= now_ns);
   pthread_mutex_unlock(&job->mutex);
   return wanted;
 }
@@ -376,4 +384,6 @@ void ballista__sweep_jobs(ballista_service *service, int64_t now_ns) {
   drop(service, now_ns ? WHICH_EXPIRED : WHICH_ALL, now_ns);
 }
 
-void ballista__drop_fetched(ballista_service *service) { drop(service, WHICH_FETCHED, 0); }
+void ballista__drop_fetched(ballista_service *service) {
+  drop(service, WHICH_FETCHED, 0);
+}

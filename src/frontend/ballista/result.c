@@ -1,13 +1,13 @@
-/* A job's rows. They are pulled as fast as the backend makes them, up to a budget; what fits is kept and can be fetched more
- * than once. A larger result is begun: the job counts as successful, and the rest is made as one client fetches it, so that
- * memory stays bounded whatever the size. */
+/* A job's rows. They are pulled as fast as the backend makes them, up to a budget; what fits is kept and can be fetched
+ * more than once. A larger result is begun: the job counts as successful, and the rest is made as one client fetches
+ * it, so that memory stays bounded whatever the size. */
 #include "frontend/ballista/ballista.h"
 
 /* A piece that is kept and may be on its way to several clients. */
 typedef struct kept {
   atomic_uint refs;
   trn_ipc_piece piece;
-  trn_slice slice;  /* of bytes that are ours */
+  trn_slice slice; /* of bytes that are ours */
   trn_strbuf bytes;
 } kept;
 
@@ -26,11 +26,11 @@ struct ballista_result {
   size_t bytes;       /* of those in memory */
   int64_t rows, batches, total_bytes;
   bool is_pulling, is_complete, is_cancelled;
-  bool is_begun;      /* not all of it is kept: pieces are taken by the one reader */
+  bool is_begun; /* not all of it is kept: pieces are taken by the one reader */
   bool has_reader;
-  trn_status status;  /* how it ended */
+  trn_status status; /* how it ended */
   trn_error *error;
-  reader *waiting;    /* its pull waits for a piece */
+  reader *waiting; /* its pull waits for a piece */
 };
 
 /* One fetch: what stands behind the stream that the Flight service sends. */
@@ -132,7 +132,8 @@ void ballista__result_unref(ballista_result *result) {
   free(result);
 }
 
-trn_status ballista__result_create(ballista_service *service, trn_stream *stream, ballista_result **out, trn_error **error) {
+trn_status ballista__result_create(ballista_service *service, trn_stream *stream, ballista_result **out,
+                                   trn_error **error) {
   ballista_result *result = result_new(service);
   trn_slice schema = {0};
   *out = NULL;
@@ -447,7 +448,8 @@ trn_status ballista__result_open(ballista_result *result, trn_stream **out, trn_
   reader *r = calloc(1, sizeof *r);
   if (!r) return trn__no_memory(error);
   pthread_mutex_lock(&result->mutex);
-  bool is_taken = result->is_begun && (result->has_reader || result->batches > (int64_t)(result->pieces.count - result->first));
+  bool is_taken =
+      result->is_begun && (result->has_reader || result->batches > (int64_t)(result->pieces.count - result->first));
   bool is_there = (result->is_begun || result->is_complete) && !result->is_cancelled && !is_taken;
   if (is_there && result->is_begun) result->has_reader = true;
   pthread_mutex_unlock(&result->mutex);

@@ -1,11 +1,11 @@
-/* Settings. A Ballista client sends all that it has with every query, defaults and secrets included; what counts here is a
- * list. Values are handed on and never written anywhere. */
+/* Settings. A Ballista client sends all that it has with every query, defaults and secrets included; what counts here
+ * is a list. Values are handed on and never written anywhere. */
 #include "frontend/ballista/ballista.h"
 
 typedef Ballista__Protobuf__KeyValuePair pair_message;
 
-/* The engine's settings that say what a query means, or how much is done at a time. All others are about how a client or a
- * cluster plans. `unless`: the client's default, which says nothing. */
+/* The engine's settings that say what a query means, or how much is done at a time. All others are about how a client
+ * or a cluster plans. `unless`: the client's default, which says nothing. */
 static const struct counted {
   const char *key, *unless;
 } counted[] = {
@@ -43,7 +43,8 @@ const char *ballista__job_name(const Ballista__Protobuf__ExecuteQueryParams *par
 void ballista__settings_destroy(void *argument) {
   ballista_settings *settings = argument;
   if (!settings) return;
-  for (size_t i = 0; i < settings->count; i++) free((char *)settings->items[i].key), free((char *)settings->items[i].value);
+  for (size_t i = 0; i < settings->count; i++)
+    free((char *)settings->items[i].key), free((char *)settings->items[i].value);
   free(settings->items);
   free(settings);
 }
@@ -172,8 +173,8 @@ static trn_status kept_settings(ballista_rpc *rpc, const char *id, trn_kv **out,
   return good ? TRN_OK : trn__no_memory(error);
 }
 
-trn_status ballista__session_open(ballista_rpc *rpc, const Ballista__Protobuf__ExecuteQueryParams *params, trn_session **out,
-                                  trn_error **error) {
+trn_status ballista__session_open(ballista_rpc *rpc, const Ballista__Protobuf__ExecuteQueryParams *params,
+                                  trn_session **out, trn_error **error) {
   trn_session *session = NULL;
   trn_kv *kept;
   size_t kept_count;

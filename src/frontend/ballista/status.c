@@ -163,7 +163,8 @@ static const struct named {
 
 static bool is_time(const char *name) {
   size_t size = strlen(name);
-  return strncmp(name, "time_", 5) == 0 || (size > 5 && strcmp(name + size - 5, "_time") == 0) || strcmp(name, "time") == 0;
+  return strncmp(name, "time_", 5) == 0 || (size > 5 && strcmp(name + size - 5, "_time") == 0) ||
+         strcmp(name, "time") == 0;
 }
 
 static bool metric_of(trn_arena *arena, const char *name, double number, Ballista__Protobuf__OperatorMetric *out) {
@@ -212,11 +213,11 @@ static bool operator_of(trn_arena *arena, const cJSON *node, uint32_t *depths, s
   Ballista__Protobuf__OperatorMetric *items = TRN_NEW_N(arena, Ballista__Protobuf__OperatorMetric, count + 1);
   if (!out->operator_type || !out->metrics || !items) return false;
   if (count) cJSON_ArrayForEach(metric, metrics) {
-    if (!cJSON_IsNumber(metric) || !metric->string) continue;
-    if (!metric_of(arena, metric->string, metric->valuedouble, &items[out->n_metrics])) return false;
-    out->metrics[out->n_metrics] = &items[out->n_metrics];
-    out->n_metrics++;
-  }
+      if (!cJSON_IsNumber(metric) || !metric->string) continue;
+      if (!metric_of(arena, metric->string, metric->valuedouble, &items[out->n_metrics])) return false;
+      out->metrics[out->n_metrics] = &items[out->n_metrics];
+      out->n_metrics++;
+    }
   return true;
 }
 
@@ -226,7 +227,8 @@ static bool stage_of(trn_arena *arena, const cJSON *nodes, Ballista__Protobuf__G
   Ballista__Protobuf__JobStageMetrics *stage = TRN_NEW(arena, Ballista__Protobuf__JobStageMetrics);
   Ballista__Protobuf__OperatorWithMetrics *items = TRN_NEW_N(arena, Ballista__Protobuf__OperatorWithMetrics, count + 1);
   uint32_t *depths = TRN_NEW_N(arena, uint32_t, count + 1);
-  Ballista__Protobuf__OperatorWithMetrics **operators = TRN_NEW_N(arena, Ballista__Protobuf__OperatorWithMetrics *, count + 1);
+  Ballista__Protobuf__OperatorWithMetrics **operators =
+      TRN_NEW_N(arena, Ballista__Protobuf__OperatorWithMetrics *, count + 1);
   out->stages = TRN_NEW(arena, Ballista__Protobuf__JobStageMetrics *);
   if (!stage || !items || !depths || !operators || !out->stages) return false;
   const cJSON *node;

@@ -1,5 +1,6 @@
-/* Submission: bytes become a plan by the decoder of their format, the plan an operation of the backend, its rows a result.
- * ExecuteQueryPush hears of each step, beginning at once: its client waits 20 seconds for headers, and for ever after. */
+/* Submission: bytes become a plan by the decoder of their format, the plan an operation of the backend, its rows a
+ * result. ExecuteQueryPush hears of each step, beginning at once: its client waits 20 seconds for headers, and for ever
+ * after. */
 #include <trunnion/catalog.h>
 
 #include "frontend/ballista/ballista.h"
@@ -77,16 +78,22 @@ static trn_status input_of(ballista_rpc *rpc, const params_message *params, trn_
   return TRN_OK;
 }
 
-static trn_status resolve(void *user, const char *const *parts, size_t count, trn_resolved_table *out, trn_error **error) {
+static trn_status resolve(void *user, const char *const *parts, size_t count, trn_resolved_table *out,
+                          trn_error **error) {
   return trn_session_resolve_table(user, parts, count, out, error);
 }
 
-static bool is_cancelled(void *cancel) { return trn_cancel_is_requested(cancel); }
+static bool is_cancelled(void *cancel) {
+  return trn_cancel_is_requested(cancel);
+}
 
 /* As Ballista does: what cannot be read is the plan's fault, whatever an engine says of it. */
-static trn_status plan_status(trn_status status) { return status == TRN_INTERNAL ? TRN_INVALID_ARGUMENT : status; }
+static trn_status plan_status(trn_status status) {
+  return status == TRN_INTERNAL ? TRN_INVALID_ARGUMENT : status;
+}
 
-static trn_status decode(ballista_rpc *rpc, const params_message *params, ballista_job *job, query *out, trn_error **error) {
+static trn_status decode(ballista_rpc *rpc, const params_message *params, ballista_job *job, query *out,
+                         trn_error **error) {
   trn_plan_input input = {.struct_size = sizeof input, .resolve = resolve, .cancel = job->cancel};
   trn_status status = ballista__session_open(rpc, params, &out->session, error);
   if (!status) status = input_of(rpc, params, &input, out, error);
@@ -108,7 +115,9 @@ static const char *header(ballista_rpc *rpc, const char *key) {
   return value ? trn__arena_str(rpc->arena, value, size) : NULL;
 }
 
-static void ignore(void *user, const trn_result_location *location) { (void)user, (void)location; }
+static void ignore(void *user, const trn_result_location *location) {
+  (void)user, (void)location;
+}
 
 /* Will the output lie where clients can fetch it, and may they? */
 static bool is_elsewhere(const ballista_service *service, trn_operation *operation) {
@@ -214,7 +223,8 @@ static trn_status reply_failure(ballista_rpc *rpc, const params_message *params,
   return status;
 }
 
-static trn_status reply_success(ballista_rpc *rpc, const params_message *params, const ballista_job *job, trn_error **error) {
+static trn_status reply_success(ballista_rpc *rpc, const params_message *params, const ballista_job *job,
+                                trn_error **error) {
   Ballista__Protobuf__ExecuteQueryResult result = BALLISTA__PROTOBUF__EXECUTE_QUERY_RESULT__INIT;
   Ballista__Protobuf__ExecuteQuerySuccessResult success = BALLISTA__PROTOBUF__EXECUTE_QUERY_SUCCESS_RESULT__INIT;
   char session_id[TRN_UUID_SIZE];

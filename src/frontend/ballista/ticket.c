@@ -1,5 +1,5 @@
-/* The provider in the Flight service. A ticket is all that a client brings: it sends no credentials when it fetches, so what
- * lets it in is the secret that it was told as the location's file id. */
+/* The provider in the Flight service. A ticket is all that a client brings: it sends no credentials when it fetches, so
+ * what lets it in is the secret that it was told as the location's file id. */
 #include "frontend/ballista/ballista.h"
 
 enum { TICKET_FETCH_TAG = 0x1A /* field 3, a message */, TICKET_BYTES_MAX = 1 << 20, TICKET_STAGE = 1 };
@@ -18,8 +18,8 @@ static bool is_ours(const Ballista__Protobuf__FetchPartition *fetch) {
          fetch->has_file_id_case == BALLISTA__PROTOBUF__FETCH_PARTITION__HAS_FILE_ID_FILE_ID;
 }
 
-trn_status ballista__redeem(ballista_service *service, trn_arena *arena, const void *ticket, size_t size, const char *user,
-                            bool is_authenticated, ballista_job **out, trn_error **error) {
+trn_status ballista__redeem(ballista_service *service, trn_arena *arena, const void *ticket, size_t size,
+                            const char *user, bool is_authenticated, ballista_job **out, trn_error **error) {
   Ballista__Protobuf__Action *action;
   *out = NULL;
   if (size > TICKET_BYTES_MAX) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The ticket is too long");
@@ -66,14 +66,16 @@ trn_status ballista__do_get(void *self, flight_rpc *rpc, const void *ticket, siz
     user = rpc->session->user;
     is_authenticated = rpc->session->is_authenticated;
   }
-  trn_status status = ballista__redeem(service, rpc->arena, ticket, size, user ? user : "", is_authenticated, &job, error);
+  trn_status status =
+      ballista__redeem(service, rpc->arena, ticket, size, user ? user : "", is_authenticated, &job, error);
   if (status) return status;
   pthread_mutex_lock(&job->mutex);
   if (job->result) result = ballista__result_ref(job->result);
   job->fetching++; /* a fetch that lasts keeps what it fetches */
   pthread_mutex_unlock(&job->mutex);
   status = result ? ballista__result_open(result, &stream, error)
-                  : trn_error_set(error, TRN_NOT_FOUND, NULL, "The result of this ticket is gone: it has expired, or was removed");
+                  : trn_error_set(error, TRN_NOT_FOUND, NULL,
+                                  "The result of this ticket is gone: it has expired, or was removed");
   if (status) {
     on_sent(job, status, 0);
   } else {
