@@ -58,12 +58,12 @@ def build_grpcpp():
     return folder
 
 
-def build_python():
+def build_python(flags=""):
     """Nothing to compile: the program is a script."""
-    folder = CACHE / "grpcio"
+    folder = CACHE / f"grpcio{flags}"
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "sparkserver"
-    program.write_text(f"#!/bin/sh\nTRUNNION_LIBRARY={LIBRARIES}/libtrunnion.so exec {sys.executable} {ROOT}/hosts/python/sparkserver.py \"$@\"\n")
+    program.write_text(f"#!/bin/sh\nTRUNNION_LIBRARY={LIBRARIES}/libtrunnion.so exec {sys.executable} {ROOT}/hosts/python/sparkserver.py {flags} \"$@\"\n")
     program.chmod(0o755)
     return folder
 
@@ -83,6 +83,7 @@ class Kind:
 HOSTS = {"grpc_core": Kind(build_grpc_core, lambda: not has("grpc") and "libgrpc-dev", has_interceptor=False),
          "grpcpp": Kind(build_grpcpp, lambda: not has("grpc++") and "libgrpc++-dev"),
          "python": Kind(build_python, lambda: False),
+         "python_aio": Kind(lambda: build_python("--aio"), lambda: False),
          "go": Kind(build_go, lambda: not shutil.which("go") and "go", False),
          "tonic": Kind(build_tonic, lambda: not shutil.which("cargo") and "cargo", False, False, False)}
 ENGINE = ("libtrunnion_engine.so", "libtrunnion_functions.so")

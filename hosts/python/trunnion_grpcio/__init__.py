@@ -7,12 +7,13 @@ theirs.
     ...
     server.stop(grace).wait(); routes.close()
 
-A call holds a thread of the server's pool as long as it runs: an open stream counts. The library is found by TRUNNION_LIBRARY
+A call holds a thread of the server's pool as long as it runs: an open stream counts. A server of grpc.aio takes
+`routes.aio_handler()` instead, and no threads are held. The library is found by TRUNNION_LIBRARY
 or by the loader.
 """
 import ctypes, threading
 import grpc
-from . import _abi, _call
+from . import _abi, _aio, _call
 
 SERVER_OPTIONS = (("grpc.max_receive_message_length", _call.MESSAGE_BYTES_MAX), ("grpc.max_send_message_length", -1),
                   ("grpc.max_metadata_size", 64 << 10))
@@ -75,6 +76,10 @@ class Routes:
         transport authenticated counts. What it raises ends the call: Unknown, or context.abort says how."""
         return _Handler(self, identify)
 
+    def aio_handler(self, identify=None):
+        """The same for a server of grpc.aio; `identify` may be a coroutine function."""
+        return _aio.AioHandler(self, identify, Unknown, Identity)
+
     def close(self):
         """Waits for the calls that run, then frees what serves them; later calls get UNAVAILABLE. Stop the server first."""
         with self._idle:
@@ -94,6 +99,15 @@ class Routes:
             self._live -= 1
             self._idle.notify_all()
 
+    def _method(self, path):
+        """None: there is none of the name, or the routes are closed."""
+        if not self._enter():
+            return None
+        try:
+            return self._find(path)
+        finally:
+            self._leave()
+
     def _find(self, path):
         text = path.encode()
         return self._library.trn_routes_find(self._routes, text, len(text))
@@ -105,12 +119,7 @@ class _Handler(grpc.GenericRpcHandler):
 
     def service(self, details):
         """The same kind for all: how many messages are due is checked in one place."""
-        if not self._table._enter():
-            return None
-        try:
-            method = self._table._find(details.method)
-        finally:
-            self._table._leave()
+        method = self._table._method(details.method)
         if not method:
             return None
         return grpc.stream_stream_rpc_method_handler(lambda requests, context: self._serve(method, requests, context))
