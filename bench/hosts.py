@@ -1,11 +1,12 @@
 """What the hosts cost beside the bundled server, from interleaved runs, medians. Builds the examples of hosts/ as the tests do
 (hosts/tonic without optimization); libraries and the program `trunnion` are taken from TRUNNION_LIB_DIR (default build/release).
-usage: hosts.py [--scale S] [--rounds N] [--calls N] [--only grpc_core,grpcpp,python,go,tonic]
+usage: hosts.py [--scale S] [--rounds N] [--calls N] [--only grpc_core,grpcpp,python,python_aio,go,tonic]
 
 call     one unary call of Spark Connect (Config), by a bare grpcio client: median time, and the server's CPU time per call
 own      the same client on a service of the host's own: what a call costs there anyway
 select1  select 1, collect(), by PySpark
-tpch     TPC-H's 22 queries by PySpark, the sum of their medians, as a ratio to the bundled server's
+tpch     TPC-H's 22 queries by PySpark: the sum of their medians, and the server's CPU time (which other load does not
+         change as much), each as a ratio to the bundled server's
 """
 import argparse, os, pathlib, statistics, subprocess, sys, time
 
@@ -72,12 +73,15 @@ def main():
     try:
         sessions = {host: prepared(host, folder) for host in hosts}
         select, queries = {host: [] for host in hosts}, {host: [[] for _ in texts] for host in hosts}
+        busy = {host: 0.0 for host in hosts}
         for turn in range(options.rounds):
             for host in hosts:
                 select[host] += [timed(lambda: sessions[host].sql("select 1").collect()) for _ in range(30)]
             for i, text in enumerate(texts):
                 for host in hosts[turn % len(hosts):] + hosts[:turn % len(hosts)]:
+                    before = cpu_seconds(host.process.pid)
                     queries[host][i].append(timed(lambda: sessions[host].sql(text).collect()))
+                    busy[host] += cpu_seconds(host.process.pid) - before
         total = {host: sum(statistics.median(times) for times in queries[host]) for host in hosts}
         for host in hosts:
             message = test_hosts.config_request().SerializeToString()
@@ -89,7 +93,8 @@ def main():
             else:
                 line += " " * 31
             line += f"   select1 {statistics.median(select[host]) * 1e3:6.2f} ms   tpch {total[host]:6.2f} s"
-            print(line + f" ({total[host] / total[hosts[0]]:.3f}x)", flush=True)
+            line += f" ({total[host] / total[hosts[0]]:.3f}x), CPU {busy[host]:6.2f} s ({busy[host] / busy[hosts[0]]:.3f}x)"
+            print(line, flush=True)
     finally:
         for session in sessions.values():
             session.stop()
