@@ -8,7 +8,7 @@ stream   all of lineitem through the server into a client that drops it: MB/s of
 jobs     200 queries at once through the server: all right, how long, how the latency of a single one changes
 
 Everything runs on this machine: on one that is shared, ratios of interleaved runs are what to look at."""
-import argparse, math, os, pathlib, re, statistics, subprocess, sys, tempfile, threading, time
+import argparse, math, os, pathlib, re, signal, statistics, sys, tempfile, threading, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests/cluster")]
@@ -140,6 +140,7 @@ def main():
     parser.add_argument("--executors", default="2")
     options = parser.parse_args()
     from conftest import Client, Cluster, Server
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends, too
     folder = bench.data(options.scale)
     with tempfile.TemporaryDirectory() as work, Cluster(work, "--executors", options.executors) as cluster:
         with Server("--backend", cluster.url, "--fallback", "refuse") as server, Client(cluster.df_url) as client:

@@ -11,9 +11,7 @@ use crate::features::datafusion::datasource::source_as_provider;
 use crate::features::datafusion::error::Result;
 use crate::features::datafusion::execution::{FunctionRegistry, TaskContext};
 use crate::features::datafusion::logical_expr::expr::ScalarFunction;
-use crate::features::datafusion::logical_expr::{
-    Expr, Extension, LogicalPlan, LogicalPlanBuilder, TableScan, lit,
-};
+use crate::features::datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder, TableScan, lit};
 use crate::features::datafusion_proto::bytes::logical_plan_to_bytes_with_extension_codec;
 use crate::features::datafusion_proto::logical_plan::LogicalExtensionCodec;
 use crate::features::datafusion_proto::protobuf::LogicalPlanNode;
@@ -97,9 +95,7 @@ fn rows_of(batches: &[RecordBatch], places: &[usize]) -> Result<Vec<Vec<Expr>>> 
     let mut out = vec![];
     for batch in batches {
         for row in 0..batch.num_rows() {
-            let cell = |place: &usize| {
-                Ok(Expr::Literal(ScalarValue::try_from_array(batch.column(*place), row)?, None))
-            };
+            let cell = |place: &usize| Ok(Expr::Literal(ScalarValue::try_from_array(batch.column(*place), row)?, None));
             out.push(places.iter().map(cell).collect::<Result<Vec<_>>>()?);
         }
     }
@@ -217,6 +213,8 @@ fn check(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| match node {
         LogicalPlan::Extension(extension) => Err(cannot(extension.node.name()).into()),
         LogicalPlan::RecursiveQuery(_) => Err(cannot("a recursive query").into()),
+        // A scheduler plans them at the root only, and ours is below the projection that gives names.
+        LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => Err(cannot("EXPLAIN as a query").into()),
         _ => Ok(TreeNodeRecursion::Continue),
     })?;
     Ok(())
