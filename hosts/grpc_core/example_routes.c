@@ -13,7 +13,7 @@ static trn_status library_routes(const char *path, trn_routes **out) {
 }
 
 static trn_status spark_routes(example_arguments *a, const char *engine, const char *functions, trn_error **error) {
-  trn_embedded_options options = {sizeof options, engine, functions, 0, 0, NULL};
+  trn_embedded_options options = {.struct_size = sizeof options, .engine_path = engine, .functions_path = functions};
   trn_frontend *spark = NULL;
   trn_status status = trn_embedded_backend_create(&options, &a->backend, error);
   if (!status) status = trn_spark_frontend_create(NULL, &spark);
