@@ -114,7 +114,7 @@ of the function library, *composed* made of several of these. A call that is not
 "not:", is refused with UNIMPLEMENTED; it never gives another result silently.
 
 Higher-order functions run on the engine's array_transform, array_filter and array_any_match; aggregate, reduce and
-array_sort with a comparator have nothing there to run on.
+array_sort with a comparator on functions of the shim's, which evaluate the lambda for all rows at once.
 
 | Function | Served | How | Differences and limits |
 |---|---|---|---|
