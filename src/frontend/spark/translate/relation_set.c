@@ -371,6 +371,10 @@ trn_status spark__relation_values(spark_translator *t, const Spark__Connect__Trn
       status = values_row(t, node->rows[i], values + i * width, error);
   }
   spark__context_end(t, &context);
+  for (size_t i = 0; i < rows * width && status == TRN_OK; i++)
+    if (spark__expr_contains(values[i].expr, TRN_EXPR_SUBQUERY))
+      status = spark__error(t, error, TRN_INVALID_ARGUMENT,
+                            "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.SCALAR_SUBQUERY_IN_VALUES", values[i].expr->position, NULL);
   for (size_t c = 0; c < width && status == TRN_OK; c++) {
     char *name = trn__arena_printf(t->arena, "col%zu", c + 1);
     if (!name) return trn__no_memory(error);
