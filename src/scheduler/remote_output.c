@@ -51,17 +51,6 @@ static void release(trn_slice *slice) {
 
 /* ---- a pull's answer ---- */
 
-static trn_status check_rows(remote_output *o, const trn_ballista_message *message, trn_error **error) {
-  int64_t rows = 0;
-  if (trn__ipc_read_rows(message->header, message->header_size, &rows, NULL))
-    return trn_error_set(error, TRN_DATA_LOSS, "JOB_OUTPUT_LOST", "The output of job %s has a batch that is none",
-                         o->copy.record.id);
-  pthread_mutex_lock(&o->mu);
-  o->rows += rows;
-  pthread_mutex_unlock(&o->mu);
-  return TRN_OK;
-}
-
 /* thread: the output's own */
 static void answer(void *argument) {
   remote_output *o = argument;
@@ -78,7 +67,6 @@ static void answer(void *argument) {
   o->has_answer = false;
   pthread_mutex_unlock(&o->mu);
   bool has_rows = message.header != NULL;
-  if (!status && has_rows) status = check_rows(o, &message, &error);
   if (status || !has_rows)
     release(&message.bytes);
   else if (form == PULL_IPC)
@@ -116,6 +104,18 @@ static void give(remote_output *o, trn_status status, trn_error *error, const tr
 
 static void go_on(remote_output *o);
 
+/* As they arrive: the end of the partition may be told before they are handed on. */
+static trn_status count_rows(remote_output *o, const trn_ballista_message *message, trn_error **error) {
+  int64_t rows = 0;
+  if (trn__ipc_read_rows(message->header, message->header_size, &rows, NULL))
+    return trn_error_set(error, TRN_DATA_LOSS, "JOB_OUTPUT_LOST", "The output of job %s has a batch that is none",
+                         o->copy.record.id);
+  pthread_mutex_lock(&o->mu);
+  o->rows += rows;
+  pthread_mutex_unlock(&o->mu);
+  return TRN_OK;
+}
+
 static void on_message(void *user, trn_ballista_message message) {
   remote_output *o = user;
   trn_error *error = NULL;
@@ -125,7 +125,9 @@ static void on_message(void *user, trn_ballista_message message) {
   trn_ballista_fetch *fetch = o->fetch;
   pthread_mutex_unlock(&o->mu);
   if (!is_schema) {
-    give(o, TRN_OK, NULL, &message);
+    trn_status status = count_rows(o, &message, &error);
+    if (status) release(&message.bytes);
+    give(o, status, error, status ? NULL : &message);
     return;
   }
   trn_status status =
