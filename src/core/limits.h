@@ -126,14 +126,19 @@
 #define TRN_BALLISTA_RESULT_MS (300u * 1000)         /* a result that nobody fetches is dropped after; Ballista: the same */
 #define TRN_BALLISTA_JOB_MS (3600u * 1000)           /* and the job is forgotten after; Ballista: the same */
 #define TRN_BALLISTA_JOBS_MAX 100000u                /* that are remembered: the oldest of the finished ones go */
-#define TRN_BALLISTA_RUNNING_MAX 10000u              /* that are not finished */
+#define TRN_BALLISTA_RUNNING_MAX 1000u               /* that run, or whose rows are still to be made: each holds a message of them */
+#define TRN_BALLISTA_NAME_BYTES_MAX 1024u            /* of a job's name; a longer one is cut */
+#define TRN_BALLISTA_SETTINGS_BYTES_MAX (64u << 10)  /* that a client keeps in one session */
 #define TRN_BALLISTA_SESSIONS_MAX 10000u             /* sets of settings that clients keep */
 #define TRN_BALLISTA_METRICS_BYTES_MAX (4u << 20)    /* of one job, kept when it is over */
 #define TRN_BALLISTA_BATCH_BYTES_MAX (1u << 30)       /* a record batch of an executor, decompressed */
-#define TRN_BALLISTA_POLL_FIRST_MS 3u                 /* before a job is asked for; half as much more each time, up to */
-#define TRN_BALLISTA_POLL_MS 50u
-#define TRN_BALLISTA_POLL_MS_MAX 250u                 /* and of a job that takes longer than */
-#define TRN_BALLISTA_POLL_SLOW_AFTER_MS (30u * 1000)
+#define TRN_BALLISTA_POLL_FIRST_MS 3u                 /* before a job is asked for; a quarter more each time, up to */
+#define TRN_BALLISTA_POLL_QUICK 12u                   /* in its first */
+#define TRN_BALLISTA_POLL_QUICK_MS 1000
+#define TRN_BALLISTA_POLL_MS 50u                      /* then, up to */
+#define TRN_BALLISTA_POLL_SLOW_AFTER_MS (30 * 1000)
+#define TRN_BALLISTA_POLL_MS_MAX 250u                 /* then; and whenever many are followed: */
+#define TRN_BALLISTA_POLL_JOBS 8u                     /* for so many more, as much again between two questions */
 #define TRN_BALLISTA_MISSES_MAX 2u                    /* questions about a job that a scheduler did not answer; then it is lost */
 #define TRN_BALLISTA_UNKNOWN_MS (10u * 1000)          /* a job that was just taken may be unknown for */
 #define TRN_BALLISTA_INLINE_BYTES (64u << 10)         /* rows that travel inside of a plan */

@@ -20,6 +20,7 @@ typedef struct trn_ballista {
   trn_pool *pool;            /* hands out results */
   trn_ballista_spool *spool; /* NULL: none */
   atomic_bool is_closing;
+  atomic_uint following;   /* jobs that are asked for */
   atomic_int functions;     /* trn_ballista_functions: what the cluster has, as far as it is known */
   _Atomic int64_t asked_ns; /* when that was found out */
 } trn_ballista;

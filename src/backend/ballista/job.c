@@ -95,6 +95,7 @@ static void succeed(trn_ballista_run *run, trn_ballista_job *job) {
   run->job = trn__ballista_job_ref(job);
   run->slots = slots;
   run->is_final = true;
+  atomic_fetch_sub(&run->backend->following, 1);
   bool is_wanted = !run->is_cancelled && !run->status, is_held = run->is_held;
   pthread_mutex_unlock(&run->mu);
   if (!slots) {
@@ -114,17 +115,26 @@ static void end_with(trn_ballista_run *run, trn_status status, trn_error *error)
   pthread_mutex_lock(&run->mu);
   run->is_final = true;
   pthread_mutex_unlock(&run->mu);
+  atomic_fetch_sub(&run->backend->following, 1);
   trn__ballista_run_fail(run, status, error);
+}
+
+/* At most so long between two questions: a short job is not made longer by them, and many jobs do not ask too much. */
+static unsigned longest_pause(const trn_ballista_run *run) {
+  int64_t taken_ms = (trn__now_ns() - run->submitted_ns) / 1000000;
+  unsigned pause = taken_ms < TRN_BALLISTA_POLL_QUICK_MS        ? TRN_BALLISTA_POLL_QUICK
+                   : taken_ms < TRN_BALLISTA_POLL_SLOW_AFTER_MS ? TRN_BALLISTA_POLL_MS
+                                                                : TRN_BALLISTA_POLL_MS_MAX;
+  pause *= 1 + atomic_load(&run->backend->following) / TRN_BALLISTA_POLL_JOBS;
+  return pause < TRN_BALLISTA_POLL_MS_MAX ? pause : TRN_BALLISTA_POLL_MS_MAX;
 }
 
 /* Waits longer the longer the job takes. Takes the reference of the poll that was. */
 static void poll_later(trn_ballista_run *run) {
+  unsigned longest = longest_pause(run);
   pthread_mutex_lock(&run->mu);
-  unsigned delay = run->poll_ms;
-  unsigned longest = trn__now_ns() - run->submitted_ns > TRN_BALLISTA_POLL_SLOW_AFTER_MS * INT64_C(1000000)
-                         ? TRN_BALLISTA_POLL_MS_MAX
-                         : TRN_BALLISTA_POLL_MS;
-  run->poll_ms = delay + delay / 2 + 1 < longest ? delay + delay / 2 + 1 : longest;
+  unsigned delay = run->poll_ms < longest ? run->poll_ms : longest;
+  run->poll_ms = delay + delay / 4 + 1;
   pthread_mutex_unlock(&run->mu);
   if (!atomic_load(&run->backend->is_closing) && !trn__ballista_after(run->backend->client, delay, poll, run)) return;
   trn_error *error = NULL;
@@ -250,8 +260,8 @@ static trn_status operation_stream(void *self, trn_stream **out, trn_error **err
   return trn__no_memory(error);
 }
 
-static trn_status operation_locations(void *self, void (*each)(void *user, const trn_result_location *location), void *user,
-                                      trn_error **error) {
+static trn_status operation_locations(void *self, void (*each)(void *user, const trn_result_location *location),
+                                      void *user, trn_error **error) {
   trn_ballista_run *run = self;
   pthread_mutex_lock(&run->mu);
   trn_status status = run->is_cancelled ? TRN_CANCELLED : run->status;
@@ -270,9 +280,9 @@ static trn_status operation_locations(void *self, void (*each)(void *user, const
   } else {
     for (size_t i = 0; i < job->location_count; i++) {
       const trn_ballista_location *l = &job->locations[i];
-      const trn_result_location location = {sizeof location,    l->job_id,         l->stage_id, l->partition_id, l->executor_id,
-                                            l->host,            l->port,           l->has_file_id, l->is_sort_shuffle, l->file_id,
-                                            l->rows,            l->bytes};
+      const trn_result_location location = {sizeof location,    l->job_id,  l->stage_id, l->partition_id,
+                                            l->executor_id,     l->host,    l->port,     l->has_file_id,
+                                            l->is_sort_shuffle, l->file_id, l->rows,     l->bytes};
       each(user, &location);
     }
   }
@@ -481,8 +491,10 @@ trn_status trn__ballista_run_start(trn_ballista *b, const trn_execute_request *r
   run->poll_ms = TRN_BALLISTA_POLL_FIRST_MS;
   run->is_held = request->holds_output;
   trn__ballista_run_ref(run); /* the poll's */
+  atomic_fetch_add(&b->following, 1);
   if (trn_operation_create(&operation_ops, run, request->operation_id, out)) {
     status = trn__no_memory(error);
+    atomic_fetch_sub(&b->following, 1);
     trn__ballista_run_cancel(run); /* once may be too early, which nobody is left to mend */
     trn__ballista_run_unref(run);
     trn__ballista_run_unref(run);
