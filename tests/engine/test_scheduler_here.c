@@ -3,6 +3,7 @@
 #include "support/scheduler_fixture.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <trunnion/client.h>
@@ -76,6 +77,7 @@ static void begin_executor(here *h, const char *folder) {
   h->executor = fork();
   assert_true(h->executor >= 0);
   if (h->executor) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when the test fails */
   execl(program, program, "executor", "--functions", functions, "--bind-host", "127.0.0.1", "--external-host",
         "127.0.0.1", "--scheduler-host", "127.0.0.1", "--scheduler-port", port, "--bind-port", "0", "--bind-grpc-port",
         "0", "--bind-health-port", "0", "--vcores", "1", "--memory-pool-size", "64MiB", "--work-dir", folder,
