@@ -135,7 +135,8 @@ def main():
     process = None
     if not options.url:
         from conftest import start_server
-        process, options.url = start_server()
+        # Sessions of clients that vanished are kept for an hour, unless something else is said: nothing would be flat before.
+        process, options.url = start_server("--set", "frontends.spark.session_idle=30s")
         options.pid = process.pid
     try:
         ok = soak(options.url.replace("sc://", ""), options.pid, options.seconds, options.threads)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <trunnion/operation.h>
 
-enum { ARENA_ALIGN = 16, ARENA_CHUNK_MIN = 16 << 10, ARENA_CHUNK_MAX = 1 << 20 };
+enum { ARENA_ALIGN = 16, ARENA_CHUNK_SMALL = 1 << 10, ARENA_CHUNK_MIN = 16 << 10, ARENA_CHUNK_MAX = 1 << 20 };
 #ifdef TRN_ASAN
 enum { ARENA_GAP = 16 }; /* behind each piece, poisoned */
 #else
@@ -39,17 +39,25 @@ static size_t round_up(size_t size) {
 #define CHUNK_HEADER ((sizeof(arena_chunk) + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1))
 #define ARENA_HEADER ((sizeof(trn_arena) + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1))
 
-trn_arena *trn__arena_create(size_t bytes_max) {
-  /* The first chunk holds the arena itself: a small request costs one allocation. */
-  trn_arena *arena = calloc(1, ARENA_CHUNK_MIN);
+/* The first chunk holds the arena itself: a small request costs one allocation. */
+static trn_arena *create(size_t bytes_max, size_t chunk) {
+  trn_arena *arena = calloc(1, chunk);
   if (!arena) return NULL;
   atomic_init(&arena->refs, 1);
   arena->bytes_max = bytes_max ? bytes_max : TRN_ARENA_BYTES_MAX;
   arena->at = (char *)arena + ARENA_HEADER;
-  arena->end = (char *)arena + ARENA_CHUNK_MIN;
-  arena->chunk_next = 2 * ARENA_CHUNK_MIN;
+  arena->end = (char *)arena + chunk;
+  arena->chunk_next = 2 * chunk;
   TRN_POISON(arena->at, (size_t)(arena->end - arena->at));
   return arena;
+}
+
+trn_arena *trn__arena_create(size_t bytes_max) {
+  return create(bytes_max, ARENA_CHUNK_MIN);
+}
+
+trn_arena *trn__arena_create_small(size_t bytes_max) {
+  return create(bytes_max, ARENA_CHUNK_SMALL);
 }
 
 trn_arena *trn__arena_ref(trn_arena *arena) {

@@ -15,6 +15,7 @@ trn_status trn__no_memory(trn_error **error);
  * from any thread. Reference counted (atomic). ---- */
 typedef struct trn_arena trn_arena;
 trn_arena *trn__arena_create(size_t bytes_max); /* 0: TRN_ARENA_BYTES_MAX; NULL: out of memory */
+trn_arena *trn__arena_create_small(size_t bytes_max); /* of what is kept for long, in numbers: begins with a kilobyte */
 trn_arena *trn__arena_ref(trn_arena *arena);
 void trn__arena_unref(trn_arena *arena); /* NULL is accepted */
 /* Zeroed, aligned to 16. NULL: out of memory or over the cap. size 0 gives a valid pointer. */

@@ -530,7 +530,7 @@ static void render_context(spark_failure *failure, trn_strbuf *message, const tr
 
 spark_failure *spark__failure_create(trn_status status, const trn_error *error, spark_phase phase, const char *sql,
                                      bool is_kept) {
-  trn_arena *arena = trn__arena_create(0);
+  trn_arena *arena = trn__arena_create_small(0);
   spark_failure *failure = arena ? TRN_NEW(arena, spark_failure) : NULL;
   trn_strbuf message = {0};
   bool done = false;
