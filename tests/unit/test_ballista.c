@@ -545,6 +545,26 @@ static void many_results_share_a_budget(void **state) {
   caller_stop(&c);
 }
 
+static void results_that_nobody_fetches_are_bounded(void **state) {
+  const trn_ballista_frontend_options options = {.result_bytes = 1};
+  ballista_caller c;
+  caller_status first = {0}, s;
+  (void)state;
+  start(&c, &options);
+  for (unsigned i = 0; i < TRN_BALLISTA_RUNNING_MAX; i++) {
+    s = caller_push(&c, "5", NULL);
+    assert_int_equal(s.which, SUCCESSFUL);
+    if (!i) first = s;
+  }
+  s = caller_push(&c, "5", NULL);
+  assert_int_equal(s.status, TRN_RESOURCE_EXHAUSTED);
+  assert_non_null(strstr(c.text, "TRN_BALLISTA_RUNNING_MAX"));
+  assert_int_equal(caller_fetch(&c, &first, NULL).rows, 5); /* what is fetched makes room */
+  for (int i = 0; i < 1000 && (s = caller_push(&c, "5", NULL)).status; i++) a_little();
+  assert_int_equal(s.which, SUCCESSFUL);
+  caller_stop(&c);
+}
+
 /* ---- sessions ---- */
 
 static void sessions_are_kept_and_removed(void **state) {
@@ -748,6 +768,7 @@ int main(void) {
       cmocka_unit_test(a_result_without_end_can_be_cancelled_while_it_is_fetched),
       cmocka_unit_test(a_failure_behind_the_kept_rows_fails_the_fetch_and_the_job),
       cmocka_unit_test(many_results_share_a_budget),
+      cmocka_unit_test(results_that_nobody_fetches_are_bounded),
       cmocka_unit_test(sessions_are_kept_and_removed),
       cmocka_unit_test(file_formats_of_copy_become_datafusion_s),
       cmocka_unit_test(an_older_unnest_that_drops_nulls_says_so),

@@ -46,7 +46,7 @@ struct ballista_service {
   /* guarded by mutex */
   trn_map *jobs;     /* id -> job, one reference each */
   trn_map *sessions; /* user and id -> ballista_settings */
-  unsigned active;   /* jobs that are not over */
+  unsigned active;   /* jobs that are not over, or whose rows are still to be made */
   unsigned running;  /* work that shutdown waits for */
   bool has_timer, stopping;
   atomic_size_t bytes; /* of all results in memory */
@@ -95,7 +95,7 @@ trn_status ballista__decode(trn_arena *arena, const ProtobufCMessageDescriptor *
 
 typedef struct ballista_settings {
   trn_kv *items; /* texts on the heap */
-  size_t count;
+  size_t count, bytes;
   int64_t used_ns;
 } ballista_settings;
 void ballista__settings_destroy(void *settings);
@@ -148,6 +148,7 @@ struct ballista_job {
   int64_t result_expires_ns, expires_ns; /* once it is over */
   unsigned fetching;                     /* calls that read the result now */
   bool is_fetched;
+  bool is_counted; /* among service->active */
 };
 /* Makes one and puts it into the table. RESOURCE_EXHAUSTED. */
 trn_status ballista__job_create(ballista_rpc *rpc, const char *name, ballista_job **out, trn_error **error);

@@ -90,7 +90,7 @@ char *ballista__error_text(trn_status status, const trn_error *error) {
   const char *message = text.data && !text.failed ? text.data : trn_error_message(error);
   size_t size = strnlen(message, ERROR_BYTES_MAX);
   /* It goes into headers and messages: bounded, and UTF-8 whatever it quotes. */
-  while (size && size == ERROR_BYTES_MAX && (message[size] & 0xC0) == 0x80) size--;
+  while (size && (message[size] & 0xC0) == 0x80) size--;
   bool is_good = size && trn__utf8_is_valid(message, size);
   const char *fallback = status == TRN_CANCELLED ? "Cancelled" : error ? trn_status_name(status) : "Out of memory";
   char *out = is_good ? strndup(message, size) : strdup(fallback);

@@ -60,7 +60,7 @@ static trn_status job_insert(ballista_job *job, trn_error **error) {
   else if (full || !trn__map_set(service->jobs, job->id, TRN_UUID_SIZE - 1, job, NULL))
     status = TRN_RESOURCE_EXHAUSTED;
   else
-    service->active++, ballista__job_ref(job);
+    service->active++, job->is_counted = true, ballista__job_ref(job);
   pthread_mutex_unlock(&service->mutex);
   if (forgotten) ballista__job_drop_output(forgotten);
   ballista__job_unref(forgotten);
@@ -79,7 +79,9 @@ trn_status ballista__job_create(ballista_rpc *rpc, const char *name, ballista_jo
   pthread_mutex_init(&job->mutex, NULL);
   job->service = ballista__service_ref(rpc->service);
   trn__uuid7(job->id);
-  job->name = strdup(name);
+  size_t size = strnlen(name, TRN_BALLISTA_NAME_BYTES_MAX);
+  while (size && (name[size] & 0xC0) == 0x80) size--; /* whole characters */
+  job->name = strndup(name, size);
   job->user = strdup(ballista__rpc_user(rpc, &job->is_authenticated));
   job->queued_ms = (uint64_t)trn__wall_ms();
   bool is_random = getrandom(&job->secret, sizeof job->secret, 0) == (ssize_t)sizeof job->secret;
@@ -103,9 +105,12 @@ ballista_job *ballista__job_find(ballista_service *service, const char *id, cons
   return job;
 }
 
-static void not_active(ballista_service *service) {
+/* It holds nothing any more that many of them could not. locks: none */
+static void uncount(ballista_job *job) {
+  ballista_service *service = job->service;
   pthread_mutex_lock(&service->mutex);
-  service->active--;
+  if (job->is_counted) service->active--;
+  job->is_counted = false;
   pthread_mutex_unlock(&service->mutex);
 }
 
@@ -236,11 +241,10 @@ static bool end(ballista_job *job, ballista_state state) {
 
 void ballista__job_succeed(ballista_job *job) {
   pthread_mutex_lock(&job->mutex);
-  bool ends = end(job, BALLISTA_SUCCESSFUL);
+  bool ends = end(job, BALLISTA_SUCCESSFUL), is_handed = job->is_handed;
   pthread_mutex_unlock(&job->mutex);
-  if (!ends) return;
-  not_active(job->service);
-  tell(job);
+  if (is_handed) uncount(job); /* its rows are elsewhere */
+  if (ends) tell(job);
 }
 
 /* Takes the operation out; its metrics stay. locks: none */
@@ -265,6 +269,7 @@ static void operation_end(ballista_job *job, bool is_cancelled) {
   free(old);
   trn_operation_unref(operation);
   trn_session_unref(session);
+  uncount(job);
 }
 
 void ballista__job_done(ballista_job *job) {
@@ -285,9 +290,7 @@ void ballista__job_fail(ballista_job *job, trn_status status, const trn_error *e
   pthread_mutex_unlock(&job->mutex);
   free(text);
   operation_end(job, true);
-  if (!ends) return;
-  not_active(job->service);
-  tell(job);
+  if (ends) tell(job);
 }
 
 /* `with_rows`: also one that is successful, but has rows still to be made. */
@@ -321,7 +324,10 @@ void ballista__job_drop_output(ballista_job *job) {
   job->result = NULL;
   ballista_locations *handed = job->handed;
   job->handed = NULL;
+  char *metrics = job->metrics;
+  job->metrics = NULL;
   pthread_mutex_unlock(&job->mutex);
+  free(metrics);
   if (handed) operation_end(job, true); /* its output goes with it */
   ballista__locations_destroy(handed);
   if (!result) return;

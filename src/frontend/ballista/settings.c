@@ -59,6 +59,7 @@ static ballista_settings *settings_create(pair_message *const *pairs, size_t cou
     trn_kv *item = &settings->items[settings->count++];
     *item = (trn_kv){strdup(pairs[i]->key), strdup(value)};
     good = item->key && item->value;
+    settings->bytes += strlen(pairs[i]->key) + strlen(value);
   }
   if (good) return settings;
   ballista__settings_destroy(settings);
@@ -82,7 +83,8 @@ trn_status ballista__handle_update_session(ballista_rpc *rpc, ProtobufCMessage *
   ballista_settings *settings = settings_create(params->settings, params->n_settings);
   char *key = session_key(rpc, result.session_id);
   void *old = NULL;
-  bool full = false, good = settings && key;
+  bool full = false, is_large = settings && settings->bytes > TRN_BALLISTA_SETTINGS_BYTES_MAX,
+       good = settings && key && !is_large;
   if (good) {
     settings->used_ns = trn__now_ns();
     pthread_mutex_lock(&service->mutex);
@@ -92,6 +94,9 @@ trn_status ballista__handle_update_session(ballista_rpc *rpc, ProtobufCMessage *
     pthread_mutex_unlock(&service->mutex);
   }
   ballista__settings_destroy(good ? old : settings);
+  if (is_large)
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
+                         "The session's settings are too long (limit TRN_BALLISTA_SETTINGS_BYTES_MAX)");
   if (full)
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
                          "The server keeps too many sessions (limit TRN_BALLISTA_SESSIONS_MAX)");
