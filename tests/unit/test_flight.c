@@ -363,12 +363,14 @@ static void transactions_are_limited_and_their_owners(void **state) {
   assert_int_equal(begin_transaction(client, ids[TRN_FLIGHT_TRANSACTIONS_MAX]), TRN_RESOURCE_EXHAUSTED);
   client->identity = "bob";
   assert_int_equal(end_transaction(client, ids[0], 1), TRN_NOT_FOUND);
+  assert_int_equal(end_transaction(client, ids[0], 2), TRN_OK); /* he learns nothing, and hers stays */
   client->identity = "alice";
   assert_int_equal(end_transaction(client, ids[0], 3), TRN_INVALID_ARGUMENT);
   assert_int_equal(end_transaction(client, ids[0], 1), TRN_OK);
   assert_int_equal(end_transaction(client, ids[0], 1), TRN_NOT_FOUND);
-  assert_int_equal(end_transaction(client, "", 1), TRN_NOT_FOUND);
-  assert_int_equal(end_transaction(client, "00000000-0000-4000-8000-000000000000", 2), TRN_NOT_FOUND);
+  assert_int_equal(end_transaction(client, "", 1), TRN_INVALID_ARGUMENT);
+  assert_int_equal(end_transaction(client, "00000000-0000-4000-8000-000000000000", 1), TRN_NOT_FOUND);
+  assert_int_equal(end_transaction(client, "00000000-0000-4000-8000-000000000000", 2), TRN_OK); /* it is not there any more */
   assert_int_equal(begin_transaction(client, ids[0]), TRN_OK);
   assert_int_equal(flight_act(client, "CloseSession", NULL, NULL), TRN_OK); /* all of them end with it */
   assert_int_equal(end_transaction(client, ids[1], 1), TRN_NOT_FOUND);
@@ -394,6 +396,42 @@ static void transactions_that_nobody_uses_are_rolled_back(void **state) {
     trn__strbuf_finish(&body);
   }
   assert_int_equal(status, TRN_NOT_FOUND);
+  flight_stop(&client);
+}
+
+static flight_result query_in(flight_client *client, const char *id) {
+  Arrow__Flight__Protocol__Sql__CommandStatementQuery query;
+  arrow__flight__protocol__sql__command_statement_query__init(&query);
+  query.query = (char *)"SELECT 1 AS x";
+  query._transaction_id_case =
+      ARROW__FLIGHT__PROTOCOL__SQL__COMMAND_STATEMENT_QUERY___TRANSACTION_ID_TRANSACTION_ID;
+  query.transaction_id = (ProtobufCBinaryData){strlen(id), (uint8_t *)id};
+  trn_strbuf command = flight_command("CommandStatementQuery", &query);
+  flight_result result = {0};
+  Arrow__Flight__Protocol__FlightInfo *info = flight_info_of(client, &command, &result.status);
+  if (info) {
+    result = flight_get(client, info->endpoint[0]->ticket->ticket.data, info->endpoint[0]->ticket->ticket.len);
+    arrow__flight__protocol__flight_info__free_unpacked(info, NULL);
+  }
+  trn__strbuf_finish(&command);
+  return result;
+}
+
+static void a_transaction_that_only_reads_outlives_its_idle_time(void **state) {
+  (void)state;
+  flight_client client;
+  trn_flightsql_options options = spark;
+  options.transaction_ms = 20;
+  assert_int_equal(flight_start(&client, &options), 0);
+  char id[64];
+  assert_int_equal(begin_transaction(&client, id), TRN_OK);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(query_in(&client, id).rows, 1);
+    flight_sleep_ms(1300); /* the clock comes every second */
+  }
+  assert_int_equal(query_in(&client, id).rows, 1);
+  assert_int_equal(end_transaction(&client, id, 1), TRN_OK);
+  assert_int_equal(query_in(&client, id).status, TRN_NOT_FOUND);
   flight_stop(&client);
 }
 
@@ -708,6 +746,7 @@ int main(void) {
       TEST(a_million_prepared_statements_are_refused_by_name),
       TEST(transactions_are_limited_and_their_owners),
       cmocka_unit_test(transactions_that_nobody_uses_are_rolled_back),
+      cmocka_unit_test(a_transaction_that_only_reads_outlives_its_idle_time),
       TEST(parameters_that_do_not_fit_are_refused),
       TEST(truncated_arrow_data_is_refused_at_every_byte),
       cmocka_unit_test(arrow_messages_survive_every_changed_byte),

@@ -72,6 +72,9 @@ struct flightsql_session {
   _Atomic(int64_t) used_ns;
   atomic_uint busy, reading; /* statements that change things and run; results that are sent */
   atomic_bool is_over;
+  /* Of a transaction: statements came since its snapshot may have been read; it changed something, or has savepoints; its
+   * snapshot was given up, so that what it has read is no ground for changes. */
+  atomic_bool was_used, has_changed, is_restarted;
   trn_vec savepoints; /* guarded by mutex */
   flightsql_session *spoken; /* of a session: the transaction that BEGIN began; one reference or NULL; guarded by mutex */
   atomic_uint transaction_count; /* of a session */

@@ -366,7 +366,7 @@ static trn_status write_piece(flightsql_result *r, const trn_ipc_piece *piece, t
 /* Puts a message behind the others. Takes `h` (may be NULL). */
 static trn_status add_entry(flightsql_result *r, held *h, const trn_ipc_piece *piece, uint64_t offset, trn_error **error) {
   pthread_mutex_lock(&r->mutex);
-  bool ok = grow((void **)&r->entries, r->entry_count, &r->entry_capacity, sizeof *r->entries);
+  bool ok = grow((void **)&r->entries, r->entry_count, &r->entry_capacity, sizeof *r->entries), is_added = ok;
   if (ok) {
     r->entries[r->entry_count++] = (entry){h, offset, piece->size, piece->rows};
     r->total_bytes += piece->size;
@@ -376,6 +376,10 @@ static trn_status add_entry(flightsql_result *r, held *h, const trn_ipc_piece *p
   }
   bool too_much = r->total_bytes > TRN_FLIGHT_WAITING_RESULT_MAX;
   pthread_mutex_unlock(&r->mutex);
+  if (!is_added && h) {
+    atomic_fetch_sub(&r->service->waiting_bytes, piece->size);
+    held_unref(h);
+  }
   if (!ok) return trn__no_memory(error);
   if (!too_much) return TRN_OK;
   return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
@@ -427,7 +431,9 @@ static void pulled(void *user, trn_status status, const trn_error *error, trn_ip
     end_later(r, status, error);
     return;
   }
-  held *h = r->file < 0 && reserve(r, piece->size) ? malloc(sizeof *h) : NULL;
+  bool is_reserved = r->file < 0 && reserve(r, piece->size);
+  held *h = is_reserved ? malloc(sizeof *h) : NULL;
+  if (is_reserved && !h) atomic_fetch_sub(&r->service->waiting_bytes, piece->size);
   if (!h) { /* what comes later stays in order in the file, too */
     r->piece = *piece;
     submit(r, store_run);

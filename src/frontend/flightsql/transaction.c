@@ -1,7 +1,8 @@
 /* Transactions: a session beside the session, with the same user, settings and temporary tables, whose statements are one
  * transaction of the catalog. A call names it by its id. What drivers send without an id although they mean it - ingestion and
- * metadata of ADBC - joins the one transaction that its session has. One that nobody uses is rolled back after a while, for it
- * may keep others from writing. */
+ * metadata of ADBC - joins the one transaction that its session has. One that nobody uses for a while is rolled back when it has
+ * changed something, for it keeps others from writing; when it has only read, it goes on with a new snapshot, for drivers
+ * begin one with their connection and never say when they are done. */
 #include "frontend/flightsql/flightsql.h"
 
 typedef struct savepoint {
@@ -29,7 +30,10 @@ bool flightsql__has_transactions(flightsql_session *session) {
 
 /* ---- finding ---- */
 
-static void use(flightsql_session *transaction) { atomic_store(&transaction->used_ns, trn__now_ns()); }
+static void use(flightsql_session *transaction) {
+  atomic_store(&transaction->used_ns, trn__now_ns());
+  atomic_store(&transaction->was_used, true);
+}
 
 static flightsql_session *spoken_of(flightsql_session *session) {
   pthread_mutex_lock(&session->mutex);
@@ -150,7 +154,7 @@ static trn_status create(flightsql_session *session, flightsql_session **out, tr
   made->user = strdup(session->user);
   made->views = spark__catalog_create();
   trn__uuid4(made->id);
-  use(made);
+  atomic_store(&made->used_ns, trn__now_ns());
   trn_status status = made->user && made->views ? copy_session(session, made, error) : trn__no_memory(error);
   if (!status) {
     spark__plan_views(made->session, made->views);
@@ -208,9 +212,13 @@ static trn_status end(flightsql_session *transaction, bool is_commit, trn_error 
 trn_status flightsql__transaction_end(flightsql_session *session, const ProtobufCBinaryData *id, bool is_commit,
                                       trn_error **error) {
   flightsql_session *transaction = NULL;
-  const ProtobufCBinaryData none = {1, (uint8_t *)"?"};
-  trn_status status = flightsql__in_transaction(session, id->len ? id : &none, &transaction, error);
-  if (status) return status;
+  trn_error *missing = NULL;
+  if (!id->len) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "No transaction is named");
+  trn_status status = flightsql__in_transaction(session, id, &transaction, &missing);
+  if (status == TRN_NOT_FOUND && !is_commit) status = TRN_OK; /* it was rolled back: that is what is wanted */
+  if (status && error) *error = missing;
+  else trn_error_unref(missing);
+  if (status || !transaction) return status;
   if (is_commit && atomic_load(&transaction->busy)) {
     status = trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "A statement of the transaction is still running");
   } else if (take_out(transaction)) {
@@ -270,6 +278,14 @@ trn_status flightsql__transaction_spoken(flightsql_session *from, trn_statement_
   return speak_end(session, kind == TRN_STATEMENT_COMMIT, error);
 }
 
+/* Gives its snapshot up: the next statement reads a new one. What comes at the same time changes nothing, and sees what is there. */
+static void restart(flightsql_session *transaction) {
+  atomic_store(&transaction->is_restarted, true);
+  atomic_store(&transaction->was_used, false);
+  trn_transaction_end(transaction->session, false, NULL);
+  trn_transaction_begin(transaction->session, NULL);
+}
+
 /* Those of the session (NULL: all), or those that nobody uses; rolled back. */
 static void end_where(flightsql_service *service, const flightsql_session *session, int64_t now) {
   trn_vec found = {0};
@@ -280,12 +296,13 @@ static void end_where(flightsql_service *service, const flightsql_session *sessi
     flightsql_session *transaction = value;
     bool is_idle = now && !atomic_load(&transaction->busy) && !atomic_load(&transaction->reading) &&
                    now - atomic_load(&transaction->used_ns) >= (int64_t)service->transaction_ms * 1000000;
-    bool is_meant = now ? is_idle : !session || transaction->parent == session;
+    bool is_meant = now ? is_idle && atomic_load(&transaction->was_used) : !session || transaction->parent == session;
     if (is_meant && trn__vec_push(&found, transaction)) flightsql__session_ref(transaction);
   }
   pthread_mutex_unlock(&service->mutex);
   for (size_t i = 0; i < found.count; i++) {
-    if (take_out(found.items[i])) end(found.items[i], false, NULL);
+    if (now && !atomic_load(&((flightsql_session *)found.items[i])->has_changed)) restart(found.items[i]);
+    else if (take_out(found.items[i])) end(found.items[i], false, NULL);
     flightsql__session_unref(found.items[i]);
   }
   trn__vec_finish(&found);
@@ -312,6 +329,7 @@ trn_status flightsql__savepoint_begin(flightsql_session *transaction, char id[TR
                          TRN_FLIGHT_SAVEPOINTS_MAX);
   }
   memcpy(id, made->id, TRN_UUID_SIZE);
+  atomic_store(&transaction->has_changed, true);
   return trn_transaction_savepoint(transaction->session, TRN_SAVEPOINT_SET, id, error);
 }
 

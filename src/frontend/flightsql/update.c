@@ -245,6 +245,11 @@ static trn_status execute(update *u, flightsql_command *command, bool *is_done, 
   if (u->session->service->read_only)
     return trn_error_set(error, TRN_PERMISSION_DENIED, NULL, "This server is read only");
   if (command->spoken) return flightsql__transaction_spoken(u->session, command->spoken, error);
+  bool changes = command->command.kind != TRN_COMMAND_USE && command->command.kind != TRN_COMMAND_SET;
+  if (changes && u->session->parent && atomic_load(&u->session->is_restarted))
+    return trn_error_set(error, TRN_ABORTED, NULL,
+                         "What the transaction has read was given up, for nobody used it for too long: begin it again");
+  if (changes) atomic_store(&u->session->has_changed, true);
   int64_t count = 0;
   trn_status status = set_in_session(u, &command->command, error);
   if (status) return status;
