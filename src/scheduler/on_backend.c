@@ -142,7 +142,8 @@ static trn_status execute(backend_run *r, trn_error **error) {
                                  .plan = plan,
                                  .tags = r->attempt.tags,
                                  .tag_count = r->attempt.tag_count,
-                                 .protocol = "job"};
+                                 .protocol = "job",
+                                 .cancel = r->attempt.cancel};
   status = trn_backend_execute(r->attempt.session, &request, &r->operation, error);
   trn_plan_unref(plan);
   if (!status) status = trn_operation_result_stream(r->operation, &r->stream, error);

@@ -42,7 +42,8 @@ trn_status trn__job_plan(trn_job *job, trn_plan **out, trn_error **error) {
                           .options = r->query_options,
                           .option_count = r->query_option_count,
                           .resolve = trn_session_resolve_table,
-                          .resolve_user = job->session};
+                          .resolve_user = job->session,
+                          .cancel = job->planning};
   trn_decode_options options = {.struct_size = sizeof options, .is_cancelled = is_cancelled, .user = job};
   const trn_registry *registry = job->scheduler->registry;
   return registry ? trn_registry_decode(registry, job->session, &input, &options, out, error)

@@ -94,6 +94,8 @@ static void settle(trn_job *job, const trn_job_record *end) {
   job->session = NULL;
   job->plan = NULL;
   pthread_mutex_lock(&job->mu);
+  trn_cancel_unref(job->planning);
+  job->planning = NULL;
   if (end) job->copy.record = *end;
   job->is_ours = false;
   job->is_lost = !end;
@@ -264,6 +266,7 @@ void trn__job_attempt(trn_job *job, trn_job_attempt *out) {
                            .attempt = r->attempt,
                            .backend_id = r->backend_id,
                            .session = job->session,
+                           .cancel = job->planning,
                            .pool = job->scheduler->pool,
                            .settings = r->settings,
                            .setting_count = r->setting_count,
@@ -290,8 +293,12 @@ static step first_step(trn_job *job) {
 
 static trn_status begin_run(trn_job *job, void **run, trn_error **error) {
   trn_scheduler *s = job->scheduler;
-  trn_status status = TRN_OK;
+  trn_cancel *planning = NULL;
+  trn_status status = trn_cancel_create(&planning);
+  if (status) return trn__no_memory(error);
   pthread_mutex_lock(&job->mu);
+  job->planning = planning;
+  if ((job->is_cancelling && !job->is_attached) || job->is_abandoned) trn_cancel_request(planning);
   trn__job_event(job);
   pthread_mutex_unlock(&job->mu);
   /* Nobody replaces the record while an attempt runs. */
@@ -361,6 +368,7 @@ static bool leave_queue(trn_job *job) {
 static void *call_begin(trn_job *job, bool *wish) {
   pthread_mutex_lock(&job->mu);
   if (job->is_ours) *wish = true;
+  if (job->is_ours && job->is_starting && !job->is_attached) trn_cancel_request(job->planning);
   void *run = job->is_ours && !job->has_ended && !job->is_starting ? job->run : NULL;
   job->calls += run != NULL;
   pthread_mutex_unlock(&job->mu);

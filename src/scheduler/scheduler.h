@@ -90,6 +90,7 @@ typedef struct trn_job_attempt {
   uint64_t attempt;
   const char *backend_id; /* NULL: not known; of an attempt that is attached to */
   trn_session *session;
+  trn_cancel *cancel; /* for what blocks in start */
   trn_pool *pool;
   const trn_kv *settings;
   size_t setting_count;
@@ -139,7 +140,8 @@ struct trn_job {
   /* of the attempt that runs here; changed only while none does */
   trn_session *session;
   trn_plan *plan;
-  bool is_attached; /* begins with attach, not start */
+  bool is_attached;     /* begins with attach, not start */
+  trn_cancel *planning; /* ends planning early; set with job->mu held */
 
   pthread_mutex_t mu;
   pthread_cond_t changed; /* monotonic */
