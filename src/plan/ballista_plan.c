@@ -7,6 +7,7 @@
  * Both can be anywhere in a plan. Their places are found by a walk over the bytes, along the fields that lead to a
  * plan; the rest is never looked at. What changes is a list of edits: of bytes, and of the lengths around them. */
 #include "plan/ballista_plan.h"
+#include "core/varint.h"
 
 #include <stdlib.h>
 #include <trunnion/decoder.h>
@@ -183,7 +184,7 @@ static enum kind step_to(enum kind from, uint64_t field) {
 
 /* ---- protobuf ---- */
 
-enum { VARINT_SIZE_MAX = 10, COPY_FORMAT_FIELD = 3, UNNEST_OPTIONS_FIELD = 7, EXPLAIN_FIELD = 12, COPY_FIELD = 29 };
+enum { COPY_FORMAT_FIELD = 3, UNNEST_OPTIONS_FIELD = 7, EXPLAIN_FIELD = 12, COPY_FIELD = 29 };
 
 static bool read_varint(const uint8_t *bytes, size_t *at, size_t end, uint64_t *out) {
   uint64_t value = 0;
@@ -197,13 +198,6 @@ static bool read_varint(const uint8_t *bytes, size_t *at, size_t end, uint64_t *
     }
   }
   return false;
-}
-
-static size_t put_varint(uint8_t out[VARINT_SIZE_MAX], uint64_t value) {
-  size_t count = 0;
-  for (; value > 127; value >>= 7) out[count++] = (uint8_t)(value | 128);
-  out[count++] = (uint8_t)value;
-  return count;
 }
 
 /* One field: where it begins, its length's first byte, its value; what is no length-delimited one has no value but in
@@ -243,7 +237,7 @@ static bool next_field(const uint8_t *bytes, size_t *at, size_t end, field *out)
 
 typedef struct edit {
   size_t at, remove, insert;
-  uint8_t bytes[VARINT_SIZE_MAX];
+  uint8_t bytes[TRN_VARINT_SIZE_MAX];
 } edit;
 
 typedef struct rewriter {
@@ -335,7 +329,8 @@ static int64_t walk(rewriter *r, enum kind kind, size_t at, size_t end, unsigned
     }
     edit *length = &r->edits[mine];
     length->remove = f.at - f.size_at;
-    length->insert = put_varint(length->bytes, (uint64_t)((int64_t)(f.end - f.at) + inner));
+    uint8_t *end = trn__varint_put(length->bytes, (uint64_t)((int64_t)(f.end - f.at) + inner));
+    length->insert = (size_t)(end - length->bytes);
     grown += inner + (int64_t)length->insert - (int64_t)length->remove;
   }
   return grown;

@@ -1,4 +1,5 @@
 /* Protobuf's wire format, by hand. */
+#include "core/varint.h"
 #include "backend/ballista/wire.h"
 
 trn_wire_reader trn__wire_reader(const void *data, size_t size) {
@@ -56,8 +57,7 @@ bool trn__wire_next(trn_wire_reader *r, trn_wire_field *out) {
 }
 
 void trn__wire_put_varint(trn_strbuf *out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) trn__strbuf_putc(out, (char)(value | 0x80));
-  trn__strbuf_putc(out, (char)value);
+  trn__strbuf_varint(out, value);
 }
 
 void trn__wire_put_number(trn_strbuf *out, uint32_t field, uint64_t value) {
