@@ -1,5 +1,5 @@
 """`trunnion cluster`, and the programs that it starts: a cluster runs the stock client's queries; exactly its processes end."""
-import os, pathlib, signal, subprocess, time
+import os, pathlib, signal, subprocess, sys, time
 import pytest
 from conftest import BALLISTA, PATIENCE, PROGRAM, Client, Cluster, Failed
 
@@ -193,3 +193,21 @@ def test_help(tmp_path):
     assert shown.returncode == 0 and "--executors" in shown.stdout and "ballista://" in shown.stdout
     manual = subprocess.run([str(PROGRAM), "--man", "1"], capture_output=True, text=True)
     assert "OPTIONS OF CLUSTER" in manual.stdout
+
+
+# ---- ours in front ----
+
+def test_names_outlive_the_request(server, tpch_folder):
+    """A query on a cluster is done long after its request's message is gone."""
+    script = """
+import os, sys
+from pyspark.sql import SparkSession, functions as F
+spark = SparkSession.builder.remote(sys.argv[1]).create()
+rows = spark.read.parquet(sys.argv[2] + "/lineitem.parquet").groupBy("l_returnflag")
+for _ in range(3):
+    print(rows.agg(F.sum(F.col("l_extendedprice") * F.col("l_discount")).alias("revenue"))._show_string(2).splitlines()[1], flush=True)
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-", server.spark_url, str(tpch_folder)], input=script, capture_output=True, text=True,
+                          timeout=PATIENCE)
+    assert [line.replace(" ", "") for line in done.stdout.splitlines()] == ["|l_returnflag|revenue|"] * 3, done.stderr[-500:]
