@@ -70,6 +70,15 @@ static void run_set(spark_client *client) {
   call(client, "ExecutePlan", execute_slice(client, sql_plan(&p, "set my.key = value"), (execute_options){0}));
 }
 
+static void run_script(spark_client *client) {
+  test_plan p;
+  call(client, "ExecutePlan",
+       execute_slice(client,
+                     sql_plan(&p, "BEGIN DECLARE x INT = 1; DECLARE EXIT HANDLER FOR SQLEXCEPTION SET x = 3; "
+                                  "l: LOOP IF true THEN LEAVE l; END IF; END LOOP; SET x = 2; SELECT nope; END"),
+                     (execute_options){0}));
+}
+
 static void run_wrong_query(spark_client *client) {
   test_plan p;
   call(client, "ExecutePlan",
@@ -128,6 +137,11 @@ static void a_sql_text_survives(void **state) {
   fail_each_allocation(run_sql, false);
 }
 
+static void a_script_survives(void **state) {
+  (void)state;
+  fail_each_allocation(run_script, false);
+}
+
 static void a_wrong_query_survives(void **state) {
   (void)state;
   fail_each_allocation(run_wrong_query, false);
@@ -142,6 +156,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_query_survives),    cmocka_unit_test(a_query_in_a_new_session_survives),
       cmocka_unit_test(a_sql_text_survives), cmocka_unit_test(a_wrong_query_survives),
+      cmocka_unit_test(a_script_survives),
       cmocka_unit_test(settings_survive),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
