@@ -1,14 +1,15 @@
-/* Base64, read and written. Header only: the server's library needs it too, and sees no inside of the core. Internal. */
+/* Base64, read and written. Header only: the server's library needs it too, and sees no inside of the core. Internal.
+ */
 #ifndef TRN_CORE_BASE64_H
 #define TRN_CORE_BASE64_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { /* what is taken; without padding in any case */
-  TRN_BASE64_PLAIN = 1, /* '+' and '/' */
-  TRN_BASE64_URL = 2,   /* '-' and '_' */
-  TRN_BASE64_EXACT = 4  /* one spelling per value: the bits behind the last byte are zero */
+enum {                       /* what is taken; without padding in any case */
+       TRN_BASE64_PLAIN = 1, /* '+' and '/' */
+       TRN_BASE64_URL = 2,   /* '-' and '_' */
+       TRN_BASE64_EXACT = 4  /* one spelling per value: the bits behind the last byte are zero */
 };
 
 static inline int trn__base64_digit(char c, unsigned flags) {

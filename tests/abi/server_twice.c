@@ -1,5 +1,6 @@
-/* Loads the server's library, serves a call over a socket, unloads it; several times: nothing is left, neither memory nor
- * threads nor file descriptors, and the libraries are really gone. usage: server_twice LIBTRUNNION LIBTRUNNION_SERVER */
+/* Loads the server's library, serves a call over a socket, unloads it; several times: nothing is left, neither memory
+ * nor threads nor file descriptors, and the libraries are really gone. usage: server_twice LIBTRUNNION
+ * LIBTRUNNION_SERVER */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <dlfcn.h>
@@ -24,7 +25,9 @@ enum { ROUNDS = 24, FIRST = 12 /* what is made once is made */, NOISE = 2048 };
     }                                                                                                                  \
   } while (0)
 
-#define CORE(X) X(trn_routes_create) X(trn_routes_destroy) X(trn_frontend_register) X(trn_frontend_destroy) X(trn_health_frontend_create)
+#define CORE(X)                                                                                                        \
+  X(trn_routes_create)                                                                                                 \
+  X(trn_routes_destroy) X(trn_frontend_register) X(trn_frontend_destroy) X(trn_health_frontend_create)
 #define SERVER(X) X(trn_server_start) X(trn_server_port) X(trn_server_stop)
 #define MEMBER(name) static __typeof__(&name) use_##name;
 CORE(MEMBER)
@@ -42,14 +45,17 @@ static void unload(void *handle, const char *path) {
   CHECK(!dlopen(path, RTLD_NOW | RTLD_NOLOAD)); /* really gone */
 }
 
-/* The preface, SETTINGS, and grpc.health.v1.Health/Check with an empty message; reads until the trailers' grpc-status. */
+/* The preface, SETTINGS, and grpc.health.v1.Health/Check with an empty message; reads until the trailers' grpc-status.
+ */
 static void ask(int port) {
-  static const char request[] =
-      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-      "\0\0\0\4\0\0\0\0\0"
-      "\0\0\x4f\1\4\0\0\0\1"
-      "\x83\x86\4\x1c/grpc.health.v1.Health/Check\1\1x\0\x0c" "content-type\x10" "application/grpc\0\2te\x08" "trailers"
-      "\0\0\5\0\1\0\0\0\1\0\0\0\0\0";
+  static const char request[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                                "\0\0\0\4\0\0\0\0\0"
+                                "\0\0\x4f\1\4\0\0\0\1"
+                                "\x83\x86\4\x1c/grpc.health.v1.Health/Check\1\1x\0\x0c"
+                                "content-type\x10"
+                                "application/grpc\0\2te\x08"
+                                "trailers"
+                                "\0\0\5\0\1\0\0\0\1\0\0\0\0\0";
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
   char answer[4096];
   size_t size = 0;

@@ -1,5 +1,6 @@
-/* Planning and folds over long lists stop in the engine when nobody wants them: each of these would compute for a minute or
- * more (the test's limit of time is what finds it), and ends as CANCELLED. TRUNNION_ENGINE, TRUNNION_FUNCTIONS. */
+/* Planning and folds over long lists stop in the engine when nobody wants them: each of these would compute for a
+ * minute or more (the test's limit of time is what finds it), and ends as CANCELLED. TRUNNION_ENGINE,
+ * TRUNNION_FUNCTIONS. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,9 @@ static trn_backend *backend;
 static trn_session *session;
 static spark_catalog *catalog;
 
-static void sleep_ms(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
+static void sleep_ms(long ms) {
+  nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
 
 static int set_up(void **state) {
   const trn_embedded_options options = {.struct_size = sizeof options,
@@ -78,9 +81,9 @@ static const trn_rel *branch(trn_arena *arena, unsigned count, uint32_t *next) {
   range->u.range.step = 1;
   for (unsigned i = 0; i < count; i++) {
     trn_column made = {.id = (*next)++, .type = column.type};
-    const trn_expr *sum = trn__expr_call(arena, TRN_HOME_LIBRARY, "trn.add_wrap", column.type, false,
-                                         (const trn_expr *const[]){trn__expr_column(arena, &root->columns[0]),
-                                                                   trn__expr_int(arena, column.type, i)}, 2);
+    const trn_expr *sum = trn__expr_call(
+        arena, TRN_HOME_LIBRARY, "trn.add_wrap", column.type, false,
+        (const trn_expr *const[]){trn__expr_column(arena, &root->columns[0]), trn__expr_int(arena, column.type, i)}, 2);
     const trn_expr *condition = trn__expr_call(arena, TRN_HOME_NATIVE, ">", trn__type(TRN_TYPE_BOOL), false,
                                                (const trn_expr *const[]){sum, trn__expr_int(arena, column.type, 0)}, 2);
     root = trn__rel_filter(arena, root, condition);

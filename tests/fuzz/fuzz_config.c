@@ -1,6 +1,6 @@
 /* A configuration file: YAML to a tree of settings, and on to layers and frontends, over a backend without an engine.
- * Values with a slash are refused here: nothing outside of the folder of the run is opened. What must hold: everything is
- * made, or an error that has a text. */
+ * Values with a slash are refused here: nothing outside of the folder of the run is opened. What must hold: everything
+ * is made, or an error that has a text. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
-/* The engine's encoding of a plan, as a decoded query comes back: what clients send as DataFusion or Substrait plans decides
- * its bytes. Lifted with four sources (the last is a view) and an original. What must hold: an answer or an error that says
- * where; and what was lifted can be printed, has a fingerprint, survives the optimizer and is lowered to bytes that can be
- * lifted again. */
+/* The engine's encoding of a plan, as a decoded query comes back: what clients send as DataFusion or Substrait plans
+ * decides its bytes. Lifted with four sources (the last is a view) and an original. What must hold: an answer or an
+ * error that says where; and what was lifted can be printed, has a fingerprint, survives the optimizer and is lowered
+ * to bytes that can be lifted again. */
 #include <stdlib.h>
 
 #include "big_stack.h"
@@ -51,8 +51,10 @@ static trn_status lift(const void *data, size_t size, size_t columns, trn_plan *
   static struct ArrowSchema children[64], *pointers[64];
   static trn_plan *view;
   if (!view) view = view_plan();
-  trn_lift_source sources[SOURCES] = {{&things[0], NULL, NULL, NULL}, {&things[1], NULL, NULL, NULL},
-                                      {&things[2], NULL, NULL, NULL}, {NULL, view, NULL, NULL}};
+  trn_lift_source sources[SOURCES] = {{&things[0], NULL, NULL, NULL},
+                                      {&things[1], NULL, NULL, NULL},
+                                      {&things[2], NULL, NULL, NULL},
+                                      {NULL, view, NULL, NULL}};
   trn_source *originals[1] = {&things[SOURCES]};
   for (size_t i = 0; i < columns; i++) {
     children[i] = (struct ArrowSchema){.format = "l", .name = "c", .flags = ARROW_FLAG_NULLABLE};

@@ -1,5 +1,5 @@
-/* Schemas as clients write them: Spark's JSON or DDL, to our types and on to Arrow's and Spark's own messages. What must
- * hold: an answer or an error; and what is accepted can be exported and read again. */
+/* Schemas as clients write them: Spark's JSON or DDL, to our types and on to Arrow's and Spark's own messages. What
+ * must hold: an answer or an error; and what is accepted can be exported and read again. */
 #include <stdlib.h>
 
 #include "big_stack.h"

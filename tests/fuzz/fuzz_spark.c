@@ -1,7 +1,8 @@
-/* Requests to the Spark Connect service over a backend without an engine. The first byte says what follows: 'e' a Plan for
- * ExecutePlan, 'a' the rest of an AnalyzePlanRequest behind its session, both through the whole service; else a Relation
- * that is translated at once. Every plan that is executed or translated goes through the optimizer, is lowered and lifted
- * again. What must hold: each call ends, with a status that Spark's clients understand; errors have a text. */
+/* Requests to the Spark Connect service over a backend without an engine. The first byte says what follows: 'e' a Plan
+ * for ExecutePlan, 'a' the rest of an AnalyzePlanRequest behind its session, both through the whole service; else a
+ * Relation that is translated at once. Every plan that is executed or translated goes through the optimizer, is lowered
+ * and lifted again. What must hold: each call ends, with a status that Spark's clients understand; errors have a text.
+ */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -81,7 +82,8 @@ static void restart(void) {
     client_stop(&client);
     plans_close(&plans);
   }
-  if (client_start(&client, NULL) || !plans_open(&plans) || !plans_table(&plans, "t", "a INT, b STRING, c DECIMAL(10,2)") ||
+  if (client_start(&client, NULL) || !plans_open(&plans) ||
+      !plans_table(&plans, "t", "a INT, b STRING, c DECIMAL(10,2)") ||
       !plans_table(&plans, "u", "a BIGINT, d DATE, s STRUCT<x: INT, y: ARRAY<STRING>>, m MAP<STRING, DOUBLE>"))
     abort();
   trn__scripted_on_plan(client.scripted, script_for, NULL);
@@ -116,8 +118,10 @@ static void call(const char *method, unsigned field, const uint8_t *data, size_t
   char path[128];
   trn_inproc_reply reply;
   put_field(&request, 1, client.session_id, strlen(client.session_id));
-  if (field) put_field(&request, field, data, size);
-  else trn__strbuf_add(&request, data, size);
+  if (field)
+    put_field(&request, field, data, size);
+  else
+    trn__strbuf_add(&request, data, size);
   if (request.failed) abort();
   snprintf(path, sizeof path, "%s%s", SPARK_TEST_PATH, method);
   const trn_inproc_request what = {.path = path, .timeout_ns = 60000000000};

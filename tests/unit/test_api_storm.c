@@ -1,6 +1,6 @@
-/* Many threads on one stack of layers over the scripted backend, and on one warehouse: sessions come and go, operations are
- * read, cancelled (before and after there is one), dropped, while settings are reloaded and tables are made, renamed, listed
- * and dropped. Made for the thread sanitizer; also shows that nothing is lost. */
+/* Many threads on one stack of layers over the scripted backend, and on one warehouse: sessions come and go, operations
+ * are read, cancelled (before and after there is one), dropped, while settings are reloaded and tables are made,
+ * renamed, listed and dropped. Made for the thread sanitizer; also shows that nothing is lost. */
 #include "support/layer_fixture.h"
 #include <trunnion/catalog.h>
 #include <trunnion/registry.h>
@@ -33,9 +33,12 @@ static void *request_later(void *cancel) {
 
 /* What may come of a query that somebody cancels meanwhile. */
 static void note(storm *s, trn_status status, int64_t rows, int64_t wanted) {
-  if (!status && rows == wanted) atomic_fetch_add(&s->rows, 1);
-  else if (status == TRN_CANCELLED) atomic_fetch_add(&s->cancelled, 1);
-  else atomic_fetch_add(&s->wrong, 1);
+  if (!status && rows == wanted)
+    atomic_fetch_add(&s->rows, 1);
+  else if (status == TRN_CANCELLED)
+    atomic_fetch_add(&s->cancelled, 1);
+  else
+    atomic_fetch_add(&s->wrong, 1);
 }
 
 static void one_query(storm *s, trn_session *session, unsigned choice) {
@@ -47,7 +50,8 @@ static void one_query(storm *s, trn_session *session, unsigned choice) {
   pthread_t canceller;
   bool races = choice % 5 == 1 && trn_cancel_create(&cancel) == TRN_OK &&
                pthread_create(&canceller, NULL, request_later, trn_cancel_ref(cancel)) == 0;
-  const trn_execute_request request = {.struct_size = sizeof request, .plan = plan, .protocol = "test", .cancel = cancel};
+  const trn_execute_request request = {
+      .struct_size = sizeof request, .plan = plan, .protocol = "test", .cancel = cancel};
   trn_status status = trn_backend_execute(session, &request, &operation, &error);
   if (status) {
     note(s, status, 0, wanted);
@@ -99,8 +103,13 @@ static void *tables(void *argument) {
   if (trn__schema_init(&schema, "+s", "", 0, NULL, 0, 1) ||
       trn__schema_init(schema.children[0], "l", "a", ARROW_FLAG_NULLABLE, NULL, 0, 0))
     abort();
-  const trn_table_info info = {.struct_size = sizeof info, .database = "default", .name = name, .schema = &schema,
-                               .format = "json", .row_count = -1, .byte_count = -1};
+  const trn_table_info info = {.struct_size = sizeof info,
+                               .database = "default",
+                               .name = name,
+                               .schema = &schema,
+                               .format = "json",
+                               .row_count = -1,
+                               .byte_count = -1};
   for (unsigned round = 0; round < ROUNDS / 4; round++) {
     unsigned count = 0;
     trn_table *table = NULL;
@@ -110,8 +119,10 @@ static void *tables(void *argument) {
     if (!status) status = trn_catalog_get_table(s->catalog, NULL, "default", other, &table, NULL);
     trn_table_unref(table);
     if (!status) status = trn_catalog_drop_table(s->catalog, NULL, "default", other, true, NULL);
-    if (status || !count) atomic_fetch_add(&s->wrong, 1);
-    else atomic_fetch_add(&s->made, 1);
+    if (status || !count)
+      atomic_fetch_add(&s->wrong, 1);
+    else
+      atomic_fetch_add(&s->made, 1);
   }
   schema.release(&schema);
   return NULL;
@@ -152,7 +163,9 @@ static void nothing_is_lost_among_threads(void **state) {
   assert_int_equal(trn_registry_create(&s.registry), TRN_OK);
   s.layers = stack();
   const trn_layers_options options = {.struct_size = sizeof options, .sink = log_event, .sink_user = &s.bench.log};
-  assert_int_equal(trn_layers_build(s.registry, trn_config_get(s.layers, "layers"), s.bench.base, &options, &s.backend, NULL), TRN_OK);
+  assert_int_equal(
+      trn_layers_build(s.registry, trn_config_get(s.layers, "layers"), s.bench.base, &options, &s.backend, NULL),
+      TRN_OK);
   const trn_warehouse_options where = {.struct_size = sizeof where, .directory = folder};
   assert_int_equal(trn_warehouse_open(&where, &s.catalog, NULL), TRN_OK);
   assert_int_equal(pthread_create(&reloader, NULL, reload, &s), 0);
@@ -168,7 +181,8 @@ static void nothing_is_lost_among_threads(void **state) {
   for (unsigned i = 0; i < 4; i++) pthread_join(makers[i].id, NULL);
   atomic_store(&s.stop, true);
   pthread_join(reloader, NULL);
-  print_message("%u whole, %u cancelled or dropped, %u tables\n", atomic_load(&s.rows), atomic_load(&s.cancelled), atomic_load(&s.made));
+  print_message("%u whole, %u cancelled or dropped, %u tables\n", atomic_load(&s.rows), atomic_load(&s.cancelled),
+                atomic_load(&s.made));
   assert_int_equal(atomic_load(&s.wrong), 0);
   assert_int_equal(atomic_load(&s.rows) + atomic_load(&s.cancelled), THREADS * ROUNDS * 3);
   assert_true(atomic_load(&s.rows) > THREADS * ROUNDS);

@@ -1,6 +1,6 @@
-/* What blocks before there is an operation ends when nobody wants it: planning. A backend that plans until it is told to
- * stop, reached by interrupts, cancelled calls, deadlines, closed sessions and Flight's CancelFlightInfo, also through
- * layers. */
+/* What blocks before there is an operation ends when nobody wants it: planning. A backend that plans until it is told
+ * to stop, reached by interrupts, cancelled calls, deadlines, closed sessions and Flight's CancelFlightInfo, also
+ * through layers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,8 @@ static trn_status plan_for_ever(void *self, void *state, const trn_execute_reque
 }
 
 static trn_backend *planner(void) {
-  static const trn_backend_ops ops = {.struct_size = sizeof ops, .open_session = open_session, .execute = plan_for_ever};
+  static const trn_backend_ops ops = {
+      .struct_size = sizeof ops, .open_session = open_session, .execute = plan_for_ever};
   static int nothing;
   trn_backend *backend = NULL;
   assert_int_equal(trn_backend_create(&ops, &nothing, &backend), TRN_OK);
@@ -62,7 +63,8 @@ static void start_through(fixture *f, const char *layer) {
     f->config = trn_config_create();
     assert_int_equal(trn_registry_create(&f->registry), TRN_OK);
     assert_int_equal(trn_config_set(f->config, "layers[]", layer, NULL), TRN_OK);
-    assert_int_equal(trn_layers_build(f->registry, trn_config_get(f->config, "layers"), backend, &options, &outer, NULL), TRN_OK);
+    assert_int_equal(
+        trn_layers_build(f->registry, trn_config_get(f->config, "layers"), backend, &options, &outer, NULL), TRN_OK);
     trn_backend_unref(backend);
     backend = outer;
   }
@@ -350,7 +352,8 @@ static void flights_end_in_planning(void **state) {
     assert_non_null(info);
     get(f, &w, info);
     if (by_action) {
-      Arrow__Flight__Protocol__CancelFlightInfoRequest cancel = ARROW__FLIGHT__PROTOCOL__CANCEL_FLIGHT_INFO_REQUEST__INIT;
+      Arrow__Flight__Protocol__CancelFlightInfoRequest cancel =
+          ARROW__FLIGHT__PROTOCOL__CANCEL_FLIGHT_INFO_REQUEST__INIT;
       cancel.info = info;
       flight__message_put(&body, &cancel.base);
       assert_int_equal(flight_act(&f->flight, "CancelFlightInfo", &body, NULL), TRN_OK);

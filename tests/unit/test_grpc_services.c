@@ -20,8 +20,9 @@ static trn_inproc *inproc;
 static int set_up(void **state) {
   trn_frontend *health = NULL, *reflection = NULL;
   (void)state;
-  if (trn_routes_create(&routes) || trn_health_frontend_create(&health) || trn_reflection_frontend_create(&reflection) ||
-      trn_frontend_register(health, routes, NULL, NULL) || trn_frontend_register(reflection, routes, NULL, NULL))
+  if (trn_routes_create(&routes) || trn_health_frontend_create(&health) ||
+      trn_reflection_frontend_create(&reflection) || trn_frontend_register(health, routes, NULL, NULL) ||
+      trn_frontend_register(reflection, routes, NULL, NULL))
     return 1;
   trn_frontend_destroy(health);
   trn_frontend_destroy(reflection);
@@ -54,8 +55,12 @@ static void health_knows_the_services_of_the_routes(void **state) {
   static const struct {
     const char *name;
     trn_status status;
-  } cases[] = {{"", TRN_OK}, {"grpc.health.v1.Health", TRN_OK}, {"grpc.reflection.v1alpha.ServerReflection", TRN_OK},
-               {"grpc.health.v1", TRN_NOT_FOUND}, {"grpc.health.v1.Healt", TRN_NOT_FOUND}, {"no.such", TRN_NOT_FOUND}};
+  } cases[] = {{"", TRN_OK},
+               {"grpc.health.v1.Health", TRN_OK},
+               {"grpc.reflection.v1alpha.ServerReflection", TRN_OK},
+               {"grpc.health.v1", TRN_NOT_FOUND},
+               {"grpc.health.v1.Healt", TRN_NOT_FOUND},
+               {"no.such", TRN_NOT_FOUND}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     trn_strbuf request = service_request(cases[i].name);
@@ -125,8 +130,17 @@ static void reflection_answers_each_question(void **state) {
 }
 
 static void broken_requests_are_refused(void **state) {
-  static const char *const broken[] = {"\x0a", "\x0a\x05" "abc", "\x0b", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x09" "abc", "\x0d" "ab",
-                                       "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" "a"};
+  static const char *const broken[] = {"\x0a",
+                                       "\x0a\x05"
+                                       "abc",
+                                       "\x0b",
+                                       "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+                                       "\x09"
+                                       "abc",
+                                       "\x0d"
+                                       "ab",
+                                       "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+                                       "a"};
   static const char *const paths[] = {HEALTH "Check", HEALTH "Watch", REFLECTION};
   (void)state;
   for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {

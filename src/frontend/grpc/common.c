@@ -53,7 +53,8 @@ trn_send_result grpc__send(trn_call *call, trn_strbuf *message) {
     trn_call_finish(call, TRN_RESOURCE_EXHAUSTED, "Out of memory", NULL, 0, NULL, 0);
     return result;
   }
-  const trn_slice slice = {message->data ? message->data : "", message->size, message->data ? free : NULL, message->data};
+  const trn_slice slice = {message->data ? message->data : "", message->size, message->data ? free : NULL,
+                           message->data};
   *message = (trn_strbuf){0};
   return trn_call_send(call, &slice, 1, 0);
 }

@@ -1,5 +1,5 @@
-/* Server reflection, v1 and v1alpha: the services of the routes, and the files that declare those that are known. A file
- * with a service is only told of when that service, or one that needs the file, is mounted. */
+/* Server reflection, v1 and v1alpha: the services of the routes, and the files that declare those that are known. A
+ * file with a service is only told of when that service, or one that needs the file, is mounted. */
 #include "core/varint.h"
 #include "frontend/grpc/grpc.h"
 
@@ -38,8 +38,10 @@ static int file_of_symbol(trn_str name) {
     size_t middle = (low + high) / 2;
     int order = compare(name, descriptor_symbols[middle].name);
     if (!order) return (int)descriptor_symbols[middle].file;
-    if (order < 0) high = middle;
-    else low = middle + 1;
+    if (order < 0)
+      high = middle;
+    else
+      low = middle + 1;
   }
   return -1;
 }
@@ -165,8 +167,10 @@ static void on_open(trn_call *call, void *user) {
   conversation *c = calloc(1, sizeof *c);
   if (c) c->routes = user;
   trn_call_set_user(call, c);
-  if (c) trn_call_recv(call);
-  else trn_call_finish(call, TRN_RESOURCE_EXHAUSTED, "Out of memory", NULL, 0, NULL, 0);
+  if (c)
+    trn_call_recv(call);
+  else
+    trn_call_finish(call, TRN_RESOURCE_EXHAUSTED, "Out of memory", NULL, 0, NULL, 0);
 }
 
 static void on_message(trn_call *call, void *user, trn_slice message) {
@@ -193,8 +197,10 @@ static void on_writable(trn_call *call, void *user) {
   conversation *c = user;
   if (!c || !c->is_paused) return;
   c->is_paused = false;
-  if (c->is_half_closed) end(call);
-  else trn_call_recv(call);
+  if (c->is_half_closed)
+    end(call);
+  else
+    trn_call_recv(call);
 }
 
 static void on_half_close(trn_call *call, void *user) {

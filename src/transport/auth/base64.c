@@ -1,6 +1,6 @@
 /* Base64, strict: one text per value, so that a token has no second spelling. */
-#include "auth.h"
 #include "core/base64.h"
+#include "auth.h"
 
 static unsigned flags_of(bool url) {
   return TRN_BASE64_EXACT | (url ? TRN_BASE64_URL : TRN_BASE64_PLAIN);
