@@ -28,7 +28,7 @@ static bool is_nothing(const yaml_event_t *event) {
   return !*text || strcmp(text, "~") == 0 || strcmp(text, "null") == 0;
 }
 
-/* A value of the open node. `backend: name` is short for a map of that name. */
+/* A value of the open node. `backend: name` is short for a map of that name, an address for one of `ballista`. */
 static trn_status add(reader *r, trn_config_kind kind, const char *text, trn_config **out, trn_error **error) {
   char origin[4096];
   snprintf(origin, sizeof origin, "%s:%zu", r->path, r->event.start_mark.line + 1);
@@ -37,7 +37,12 @@ static trn_status add(reader *r, trn_config_kind kind, const char *text, trn_con
   if (r->depth == 1 && kind == TRN_CONFIG_TEXT && r->key && strcmp(r->key, "backend") == 0) {
     trn_config *backend = NULL;
     status = trn_config_add(parent, r->key, TRN_CONFIG_MAP, NULL, origin, &backend, error);
-    if (!status) status = trn_config_add(backend, text, TRN_CONFIG_NONE, NULL, origin, out, error);
+    if (!status && strncmp(text, "ballista://", 11) == 0) {
+      status = trn_config_add(backend, "ballista", TRN_CONFIG_MAP, NULL, origin, &backend, error);
+      if (!status) status = trn_config_add(backend, "scheduler", kind, text, origin, out, error);
+    } else if (!status) {
+      status = trn_config_add(backend, text, TRN_CONFIG_NONE, NULL, origin, out, error);
+    }
   } else {
     status = trn_config_add(parent, r->key, kind, text, origin, out, error);
   }

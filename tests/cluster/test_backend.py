@@ -1,8 +1,8 @@
 """Our server in front of a Ballista cluster, seen by stock PySpark: the right rows, whatever runs where; failures that say what
 failed; a server that lives on."""
-import datetime, decimal, json, os, signal, socket, sys, threading, time, urllib.request
+import datetime, decimal, json, os, signal, socket, subprocess, sys, threading, time, urllib.request
 import pytest
-from conftest import PATIENCE, ROOT, TABLES, Cluster, Server, tpch
+from conftest import PATIENCE, PROGRAM, ROOT, TABLES, Cluster, Server, tpch
 
 pytest.importorskip("pyspark")
 sys.path.insert(0, str(ROOT / "tests/clients"))
@@ -159,6 +159,24 @@ def test_a_stock_cluster_refuses_by_the_function_s_name(stock_cluster, tpch_fold
             with pytest.raises(PySparkException, match="trn\\."):
                 spark.sql("select n_nationkey + 1 from nation").collect()
         spark.stop()
+
+
+# ---- settings ----
+
+@pytest.mark.parametrize("backend, said", [
+    ('"ballista://127.0.0.1:1"', None),
+    ('{ballista: {scheduler: "127.0.0.1:1", settings: {ballista.planner.adaptive.enabled: "false"}}, embedded: {threads: 1}}', None),
+    ("{ballista: {fallback: local}}", "'scheduler' is missing"),
+    ('{ballista: {scheduler: "a:1", fallback: maybe}}', "fallback is 'local' or 'refuse', not 'maybe'"),
+    ('{ballista: {scheduler: "a:1", spool_dir: /no/such/folder}}', "spool directory '/no/such/folder'"),
+    ('{ballista: {scheduler: "a:1", fetch_memroy: 1M}}', "fetch_memory"),
+])
+def test_settings(backend, said, tmp_path):
+    (tmp_path / "trunnion.yaml").write_text(f"backend: {backend}\n")
+    done = subprocess.run([str(PROGRAM), "serve", "--config", str(tmp_path / "trunnion.yaml"), "--check"], capture_output=True, text=True,
+                          timeout=PATIENCE)
+    assert (done.returncode == 0) == (said is None), done.stderr
+    assert said is None or said in done.stderr
 
 
 # ---- failures ----
