@@ -56,30 +56,39 @@ static trn_status caller_decode(void *self, trn_session *session, const trn_plan
 
 /* ---- life ---- */
 
-static inline trn_status caller_start(ballista_caller *c, const trn_ballista_frontend_options *given) {
+/* `backend`: borrowed. */
+static inline trn_status caller_start_on(ballista_caller *c, const trn_ballista_frontend_options *given,
+                                         trn_backend *backend) {
   static const trn_decoder_ops decoder = {.struct_size = sizeof decoder, .decode = caller_decode};
   trn_ballista_frontend_options options = {0};
-  trn_backend *backend = NULL;
   trn_frontend *frontend = NULL;
-  memset(c, 0, sizeof *c);
   c->version = "55.0.0";
   if (given) options = *given;
   options.struct_size = sizeof options;
   trn_status status = trn_registry_create(&c->registry);
   if (!status) status = trn_registry_add_decoder(c->registry, "test.range", &decoder, NULL, NULL);
   options.registry = c->registry;
-  if (!status) status = trn__scripted_create(TRN_SCRIPTED_ARRAYS, &c->flight.scripted, &backend);
   if (!status) status = trn_routes_create(&c->flight.routes);
   if (!status) status = trn_ballista_frontend_create(&options, &frontend);
   if (!status) status = trn_frontend_register(frontend, c->flight.routes, backend, NULL);
   if (!status) status = trn__inproc_create(c->flight.routes, &c->flight.inproc);
   trn_frontend_destroy(frontend);
+  return status;
+}
+
+static inline trn_status caller_start(ballista_caller *c, const trn_ballista_frontend_options *options) {
+  trn_backend *backend = NULL;
+  memset(c, 0, sizeof *c);
+  trn_status status = trn__scripted_create(TRN_SCRIPTED_ARRAYS, &c->flight.scripted, &backend);
+  if (!status) status = caller_start_on(c, options, backend);
   trn_backend_unref(backend);
   return status;
 }
 
 static inline void caller_stop(ballista_caller *c) {
-  flight_stop(&c->flight);
+  trn__inproc_destroy(c->flight.inproc);
+  trn_routes_destroy(c->flight.routes);
+  if (c->flight.scripted) trn__scripted_unref(c->flight.scripted);
   trn_registry_destroy(c->registry);
 }
 
@@ -148,6 +157,7 @@ typedef struct caller_status {
   int which;         /* of JobStatus; 0: the job is not known */
   char job_id[64], name[64], error[256];
   bool local, has_location;
+  char host[64];                             /* of the first location */
   Ballista__Protobuf__FetchPartition ticket; /* as of the first location, but for the job's id */
   int64_t rows;
   size_t messages;
@@ -173,6 +183,7 @@ static inline void caller_read_status(const void *data, size_t size, caller_stat
     const Ballista__Protobuf__PartitionLocation *location = result->status->successful->partition_location[0];
     out->has_location = true;
     out->rows = location->partition_stats->num_rows;
+    snprintf(out->host, sizeof out->host, "%s:%u", location->executor_meta->host, location->executor_meta->port);
     ballista__protobuf__fetch_partition__init(&out->ticket);
     out->ticket.stage_id = location->partition_id->stage_id;
     out->ticket.partition_id = location->partition_id->partition_id;

@@ -565,6 +565,144 @@ static void results_that_nobody_fetches_are_bounded(void **state) {
   caller_stop(&c);
 }
 
+/* ---- output that stays where it is ---- */
+
+/* A backend whose results lie elsewhere: each operation is asked `asks` times before it knows where. */
+typedef struct elsewhere {
+  int asks;
+  trn_status end; /* of its operations */
+  atomic_int asked, cancelled, alive, held;
+} elsewhere;
+
+static trn_operation_state elsewhere_state(void *self) {
+  (void)self;
+  return TRN_OPERATION_RUNNING;
+}
+static void elsewhere_cancel(void *self) {
+  atomic_fetch_add(&((elsewhere *)self)->cancelled, 1);
+}
+static void elsewhere_destroy(void *self) {
+  atomic_fetch_sub(&((elsewhere *)self)->alive, 1);
+}
+static trn_status elsewhere_stream(void *self, trn_stream **out, trn_error **error) {
+  (void)self, (void)out;
+  return trn_error_set(error, TRN_DATA_LOSS, NULL, "its rows were asked for");
+}
+static trn_status elsewhere_locations(void *self, void (*each)(void *user, const trn_result_location *location),
+                                      void *user, trn_error **error) {
+  elsewhere *e = self;
+  if (atomic_fetch_add(&e->asked, 1) < e->asks) return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "not over");
+  if (e->end) return trn_error_set(error, e->end, NULL, "the cluster is gone");
+  const trn_result_location location = {.struct_size = sizeof location,
+                                        .job_id = "theirs",
+                                        .stage_id = 7,
+                                        .partition_id = 3,
+                                        .executor_id = "one",
+                                        .host = "10.0.0.7",
+                                        .port = 50051,
+                                        .has_file_id = true,
+                                        .file_id = 42,
+                                        .rows = 5,
+                                        .bytes = -1};
+  each(user, &location);
+  return TRN_OK;
+}
+static trn_status elsewhere_open(void *self, trn_session *session, void **state, trn_error **error) {
+  (void)self, (void)session, (void)error;
+  *state = NULL;
+  return TRN_OK;
+}
+static trn_status elsewhere_execute(void *self, void *state, const trn_execute_request *request, trn_operation **out,
+                                    trn_error **error) {
+  static const trn_operation_ops ops = {.struct_size = sizeof ops,
+                                        .state = elsewhere_state,
+                                        .cancel = elsewhere_cancel,
+                                        .result_stream = elsewhere_stream,
+                                        .destroy = elsewhere_destroy,
+                                        .locations = elsewhere_locations};
+  elsewhere *e = self;
+  (void)state, (void)error;
+  atomic_fetch_add(&e->alive, 1);
+  if (request->holds_output) atomic_fetch_add(&e->held, 1);
+  return trn_operation_create(&ops, e, request->operation_id, out);
+}
+
+static trn_backend *elsewhere_start(ballista_caller *c, elsewhere *e) {
+  static const trn_backend_ops ops = {
+      .struct_size = sizeof ops, .open_session = elsewhere_open, .execute = elsewhere_execute};
+  const trn_ballista_frontend_options options = {.hands_through = true};
+  trn_backend *backend = NULL;
+  memset(c, 0, sizeof *c);
+  assert_int_equal(trn_backend_create(&ops, e, &backend), TRN_OK);
+  assert_int_equal(caller_start_on(c, &options, backend), TRN_OK);
+  return backend;
+}
+
+static void output_is_handed_through_and_lives_as_long_as_the_job(void **state) {
+  elsewhere e = {.asks = 3};
+  ballista_caller c;
+  trn_inproc_reply reply;
+  (void)state;
+  trn_backend *backend = elsewhere_start(&c, &e);
+  caller_status s = caller_push(&c, "5", NULL);
+  assert_int_equal(s.which, SUCCESSFUL);
+  assert_false(s.local);
+  assert_string_equal(s.host, "10.0.0.7:50051");
+  assert_int_equal(s.ticket.stage_id, 7);
+  assert_int_equal(s.ticket.partition_id, 3);
+  assert_int_equal(s.ticket.file_id, 42);
+  assert_int_equal(s.rows, 5);
+  assert_int_equal(e.held, 1);
+  assert_int_equal(e.alive, 1); /* its end would take the output away */
+  assert_false(caller_cancel(&c, s.job_id));
+  assert_int_equal(e.cancelled, 0);
+  assert_int_equal(caller_fetch(&c, &s, NULL).status, TRN_NOT_FOUND); /* not here */
+  Ballista__Protobuf__CleanJobDataParams clean = BALLISTA__PROTOBUF__CLEAN_JOB_DATA_PARAMS__INIT;
+  clean.job_id = s.job_id;
+  assert_int_equal(caller_call(&c, "CleanJobData", &clean, &reply), TRN_OK);
+  trn__inproc_reply_finish(&reply);
+  assert_int_equal(e.alive, 0);
+  assert_false(caller_ask(&c, s.job_id).has_location);
+  assert_int_equal(caller_push(&c, "5", NULL).which, SUCCESSFUL);
+  caller_stop(&c); /* takes the second one's along */
+  assert_int_equal(e.alive, 0);
+  trn_backend_unref(backend);
+}
+
+static void a_job_elsewhere_fails_and_is_cancelled_like_any(void **state) {
+  elsewhere e = {.asks = 3, .end = TRN_UNAVAILABLE};
+  ballista_caller c;
+  watching w;
+  (void)state;
+  trn_backend *backend = elsewhere_start(&c, &e);
+  caller_status s = caller_push(&c, "5", NULL);
+  assert_int_equal(s.which, FAILED);
+  assert_non_null(strstr(s.error, "the cluster is gone"));
+  e.asks = 1 << 30;
+  trn_inproc_call *call = push_begin(&c, "10", &w);
+  s = push_until(&w, RUNNING);
+  assert_true(caller_cancel(&c, s.job_id));
+  push_end(call, &w);
+  assert_string_equal(caller_ask(&c, s.job_id).error, "Cancelled");
+  call = push_begin(&c, "10", &w); /* and one that the server's end finds running */
+  push_until(&w, RUNNING);
+  trn__inproc_call_unref(call);
+  caller_stop(&c);
+  assert_int_equal(e.alive, 0);
+  trn_backend_unref(backend);
+}
+
+static void where_nothing_lies_elsewhere_rows_come_from_here(void **state) {
+  const trn_ballista_frontend_options options = {.hands_through = true};
+  ballista_caller c;
+  (void)state;
+  start(&c, &options);
+  caller_status s = caller_push(&c, "10", NULL);
+  assert_true(s.local);
+  assert_int_equal(caller_fetch(&c, &s, NULL).rows, 10);
+  caller_stop(&c);
+}
+
 /* ---- sessions ---- */
 
 static void sessions_are_kept_and_removed(void **state) {
@@ -769,6 +907,9 @@ int main(void) {
       cmocka_unit_test(a_failure_behind_the_kept_rows_fails_the_fetch_and_the_job),
       cmocka_unit_test(many_results_share_a_budget),
       cmocka_unit_test(results_that_nobody_fetches_are_bounded),
+      cmocka_unit_test(output_is_handed_through_and_lives_as_long_as_the_job),
+      cmocka_unit_test(a_job_elsewhere_fails_and_is_cancelled_like_any),
+      cmocka_unit_test(where_nothing_lies_elsewhere_rows_come_from_here),
       cmocka_unit_test(sessions_are_kept_and_removed),
       cmocka_unit_test(file_formats_of_copy_become_datafusion_s),
       cmocka_unit_test(an_older_unnest_that_drops_nulls_says_so),
