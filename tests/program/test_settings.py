@@ -137,7 +137,8 @@ def test_help_and_manual_have_the_same_options():
         assert run(*arguments)[0] == 2
 
 
-def test_every_key_of_the_manual_is_accepted(tmp_path):
+def test_every_key_of_the_manual_is_accepted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a check opens what it is told to, also a warehouse of that name
     manual = run("--man", "5")[1].replace("\\-", "-")
     keys = re.findall(r"^\\fB([a-z_.]+)\\fR", manual, re.M)
     assert len(keys) > 30
