@@ -3,6 +3,7 @@
  *   catalog.sqlite         what there is: databases, tables, partitions, and the files of every managed table
  *   <table>/_w-<uuid>/...  the files of one write. They are where they stay from the start; a table has them only once
  *                          the one transaction of the commit lists them. What no table lists is swept.
+ *   _t-<uuid>/             the files of one transaction, likewise (transaction.c)
  *   _processes/<uuid>      a process that has the warehouse open: locked while it lives; holds the oldest snapshot in use
  *
  *   warehouse.c   opening, databases            sql.c          statements of SQLite, errors
