@@ -83,3 +83,16 @@ def test_functions_of_sql_are_inlined(spark):
     spark.sql("DROP TEMPORARY FUNCTION tb")
     assert refused(spark, "SELECT tb(1)") == "UNRESOLVED_ROUTINE"
     assert refused(spark, "DROP TEMPORARY FUNCTION tb") == "ROUTINE_NOT_FOUND"
+
+
+def test_identifiers_are_made_of_parameters_and_variables(spark):
+    """As in Spark: the text is a name where it stands, of a column, a table or a function."""
+    rows = lambda frame: [tuple(row) for row in frame.collect()]  # noqa: E731
+    assert rows(spark.sql("SELECT IDENTIFIER(:c) FROM range(2)", args={"c": "id"})) == [(0,), (1,)]
+    assert rows(spark.sql("SELECT IDENTIFIER(?) FROM range(1)", args=["id"])) == [(0,)]
+    spark.range(3).createOrReplaceTempView("some_rows")
+    spark.sql("DECLARE name_of_column STRING = 'id'")
+    spark.sql("DECLARE name_of_table STRING = 'some'")
+    frame = spark.sql("SELECT IDENTIFIER(name_of_column) FROM IDENTIFIER(name_of_table || '_rows')")
+    assert frame.columns == ["id"] and rows(frame) == [(0,), (1,), (2,)]
+    assert rows(spark.sql("SELECT IDENTIFIER('ab' || 's')(-1) AS x")) == [(1,)]

@@ -326,28 +326,6 @@ static trn_status run_statement(spark_rpc *rpc, spark_execution *execution, cons
   return status ? status : answer_table(execution, &table, error);
 }
 
-/* Texts among the parameters: IDENTIFIER(:name) is made of them while the statement is parsed. */
-static trn_status text_parameters(spark_rpc *rpc, const Spark__Connect__SQL *sql, spark_sql_options *options,
-                                  trn_error **error) {
-  size_t all = sql->n_named_arguments + sql->n_pos_arguments;
-  trn_kv *list = TRN_NEW_N(rpc->arena, trn_kv, all);
-  if (!list) return trn__no_memory(error);
-  options->text_parameters = list;
-  for (size_t i = 0; i < all; i++) {
-    bool named = i < sql->n_named_arguments;
-    const Spark__Connect__Expression *value =
-        named ? sql->named_arguments[i]->value : sql->pos_arguments[i - sql->n_named_arguments];
-    if (!value || value->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL ||
-        value->literal->literal_type_case != SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_STRING)
-      continue;
-    const char *key =
-        named ? sql->named_arguments[i]->key : trn__arena_printf(rpc->arena, "%zu", i - sql->n_named_arguments);
-    if (!key) return trn__no_memory(error);
-    list[options->text_parameter_count++] = (trn_kv){key, value->literal->string};
-  }
-  return TRN_OK;
-}
-
 static trn_status run_text(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Relation *input,
                            const Spark__Connect__TrnExecuteImmediate *into, trn_error **error);
 static trn_status run_parsed(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Relation *input,
@@ -420,7 +398,8 @@ static trn_status run_text(spark_rpc *rpc, spark_execution *execution, Spark__Co
   spark_sql_statement statement;
   const char *outer = rpc->sql;
   spark_sql_options options = sql_options(rpc->session);
-  trn_status status = text_parameters(rpc, sql, &options, error);
+  spark_text_names names = {rpc->arena, spark__catalog_variables(rpc->session->catalog), rpc->locals};
+  trn_status status = spark__text_names(&names, sql, &options, error);
   if (status) return status;
   rpc->phase = SPARK_PHASE_PARSE;
   rpc->sql = sql->query;

@@ -71,7 +71,7 @@ _Noreturn static void fail_inside(sql_parser *p, size_t start, trn_error *error)
   sql__fail(p, start, sql__last(p), condition_copy, sqlstate_copy, copies, count);
 }
 
-/* The text of a constant: a string, a parameter that is one, strings joined by ||. NULL: something else. */
+/* The text of a constant: a string, a parameter or a variable that is one, strings joined by ||. NULL: something else. */
 static const char *constant_text(sql_parser *p, const sql_expr *expr) {
   if (expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL) {
     bool string = expr->literal->literal_type_case == SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_STRING;
@@ -84,6 +84,8 @@ static const char *constant_text(sql_parser *p, const sql_expr *expr) {
     }
     return NULL;
   }
+  if (expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_ATTRIBUTE && p->options.text_variable)
+    return p->options.text_variable(p->options.user, expr->unresolved_attribute->unparsed_identifier);
   if (expr->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_FUNCTION) return NULL;
   const Spark__Connect__Expression__UnresolvedFunction *function = expr->unresolved_function;
   if (strcmp(function->function_name, "concat") != 0 || function->n_arguments != 2) return NULL;

@@ -60,6 +60,9 @@ typedef struct spark_sql_options {
    */
   const trn_kv *text_parameters;
   size_t text_parameter_count;
+  /* The text of the variable of that name, for IDENTIFIER(v); NULL: there is none that is a text. May be NULL. */
+  const char *(*text_variable)(void *user, const char *name);
+  void *user;
 } spark_sql_options;
 
 typedef enum spark_sql_kind {

@@ -1,5 +1,6 @@
 /* The way in, the walk over relations, and the simple ones. */
 #include "frontend/spark/translate/scope.h"
+#include "frontend/spark/translate/variable.h"
 #include <stdio.h>
 #include <strings.h>
 #include <time.h>
@@ -451,7 +452,10 @@ trn_status spark__relation_sql(spark_translator *t, const Spark__Connect__SQL *s
   options.double_quoted_identifiers = quoted && t->ansi;
   options.legacy_setops_precedence = legacy;
   options.exponent_as_decimal = exponent;
-  trn_status status = spark__sql_parse_statement(t->arena, text, strlen(text), &options, &statement, error);
+  spark_text_names names = {t->arena, t->catalog ? spark__catalog_variables(t->catalog) : NULL, t->locals};
+  trn_status status = spark__text_names(&names, sql, &options, error);
+  if (status == TRN_OK)
+    status = spark__sql_parse_statement(t->arena, text, strlen(text), &options, &statement, error);
   if (status != TRN_OK) return status;
   if (statement.kind != SPARK_SQL_QUERY || !statement.relation)
     return spark__unimplemented(t, NOWHERE, error, "A command inside a query");

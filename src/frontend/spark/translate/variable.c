@@ -1,5 +1,6 @@
 /* Session variables: a map from names to constants, and what a name means as one of them. */
 #include "frontend/spark/translate/variable.h"
+#include "frontend/spark/sql/sql.h"
 #include <pthread.h>
 #include <strings.h>
 
@@ -252,6 +253,42 @@ trn_status spark__resolve_variable(spark_translator *t, char *const *parts, size
     if (spark__variable_qualifiers(parts, used) != SIZE_MAX)
       status = take(t, variables, NULL, parts, count, used, position, out, found, error);
   return status;
+}
+
+/* ---- texts for IDENTIFIER ---- */
+static const char *text_variable(void *user, const char *name) {
+  spark_text_names *names = user;
+  const trn_expr *value = NULL;
+  char **parts = NULL;
+  size_t count = 0, used = 0;
+  if (spark__sql_parse_multipart_identifier(names->arena, name, strlen(name), NULL, &parts, &count, NULL) || !count) return NULL;
+  const spark_locals *local = spark__local_find(names->locals, parts, count, &used);
+  spark_variables *home = local && used == count ? local->variables : names->variables;
+  if (!home || (home == names->variables && spark__variable_qualifiers(parts, count) == SIZE_MAX)) return NULL;
+  if (spark__variable_get(home, names->arena, parts[count - 1], &value, NULL, NULL) || !value) return NULL;
+  if (value->type->id != TRN_TYPE_STRING || value->u.literal.is_null) return NULL;
+  return trn__arena_str(names->arena, value->u.literal.value.bytes.data, value->u.literal.value.bytes.size);
+}
+
+trn_status spark__text_names(spark_text_names *names, const Spark__Connect__SQL *sql, spark_sql_options *options,
+                             trn_error **error) {
+  size_t named = sql ? sql->n_named_arguments : 0, all = named + (sql ? sql->n_pos_arguments : 0);
+  trn_kv *list = TRN_NEW_N(names->arena, trn_kv, all);
+  if (!list) return trn__no_memory(error);
+  options->text_parameters = list;
+  options->text_variable = text_variable;
+  options->user = names;
+  for (size_t i = 0; i < all; i++) {
+    const Spark__Connect__Expression *value =
+        i < named ? sql->named_arguments[i]->value : sql->pos_arguments[i - named];
+    if (!value || value->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL ||
+        value->literal->literal_type_case != SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_STRING)
+      continue;
+    const char *key = i < named ? sql->named_arguments[i]->key : trn__arena_printf(names->arena, "%zu", i - named);
+    if (!key) return trn__no_memory(error);
+    list[options->text_parameter_count++] = (trn_kv){key, value->literal->string};
+  }
+  return TRN_OK;
 }
 
 /* ---- messages ---- */

@@ -36,6 +36,16 @@ size_t spark__variable_qualifiers(char *const *parts, size_t count);
 /* What the name means as a variable, with fields inside of it. */
 trn_status spark__resolve_variable(spark_translator *t, char *const *parts, size_t count, trn_position position,
                                    spark_value *out, bool *found, trn_error **error);
+/* What IDENTIFIER(...) may be made of: the texts among the parameters of `sql` (NULL: none) and among the variables. The
+ * options borrow `names`. */
+struct spark_sql_options;
+typedef struct spark_text_names {
+  trn_arena *arena;
+  spark_variables *variables; /* NULL: none */
+  const spark_locals *locals;
+} spark_text_names;
+trn_status spark__text_names(spark_text_names *names, const Spark__Connect__SQL *sql, struct spark_sql_options *options,
+                             trn_error **error);
 /* A literal as a message, for clients; no memory or a type that messages lack. */
 trn_status spark__literal_to_proto(spark_translator *t, const trn_expr *literal,
                                    Spark__Connect__Expression__Literal **out, trn_error **error);
