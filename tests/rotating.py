@@ -174,7 +174,7 @@ def producers():
     """Plans that other projects make, through the Ballista frontend."""
     return subprocess.run([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "leave_at_once",
                            str(ROOT / "tests/cluster/test_producers.py")], cwd=ROOT,
-                          env=dict(os.environ, PYTHONPATH=str(ROOT / "tests/support"), TRUNNION_MAKE_PRODUCERS="1")).returncode == 0
+                          env=dict(os.environ, PYTHONPATH=str(ROOT / "tests/support"), TRUNNION_PRODUCERS="1")).returncode == 0
 
 
 # What runs under the thread sanitizer: 16 threads of everything over inproc and the scripted backend, and what has threads of its own.

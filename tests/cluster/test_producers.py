@@ -1,6 +1,6 @@
 """Plans made by others - PyPI's datafusion, ibis-substrait, isthmus - run through the Ballista frontend and give DuckDB's answers.
-Producers live in environments of their own below the cache; with TRUNNION_MAKE_PRODUCERS=1 (the rotating tier) what is missing is
-installed, else it is skipped aloud."""
+Part of the rotating tier (`tests/rotating.py --only producers`), which sets TRUNNION_PRODUCERS. Producers live in environments of their
+own below the cache, made once; what cannot be installed is skipped aloud."""
 import datetime, decimal, json, os, pathlib, shutil, subprocess, sys
 import pytest
 
@@ -8,6 +8,8 @@ pytest.importorskip("grpc")
 from conftest import CACHE, ROOT, TABLES, Server, tpch
 from raw_client import Client as Raw
 
+if not os.environ.get("TRUNNION_PRODUCERS"):
+    pytest.skip("plans of other producers are part of the rotating tier", allow_module_level=True)
 HERE = pathlib.Path(__file__).parent
 QUERIES = {f"q{number:02d}": (ROOT / f"tests/data/tpch/q{number:02d}.sql").read_text() for number in range(1, 23)}
 # What a producer itself cannot make.
@@ -20,8 +22,6 @@ def environment(name, *packages):
     python = CACHE / f"{name}-venv/bin/python"
     if python.exists():
         return python
-    if not os.environ.get("TRUNNION_MAKE_PRODUCERS"):
-        pytest.skip(f"{' '.join(packages)}: no environment {python.parent.parent} (TRUNNION_MAKE_PRODUCERS=1 makes it)")
     subprocess.check_call([sys.executable, "-m", "venv", str(python.parent.parent)])
     done = subprocess.run([str(python), "-m", "pip", "install", "-q", "--no-input", *packages], capture_output=True, text=True)
     if done.returncode:
@@ -88,8 +88,6 @@ def by_isthmus(folder, tmp_path_factory):
         pytest.skip("no Maven or JDK on this machine")
     jars, scratch = CACHE / "isthmus-0.52.0", tmp_path_factory.mktemp("isthmus")
     if not (jars / ".complete").exists():
-        if not os.environ.get("TRUNNION_MAKE_PRODUCERS"):
-            pytest.skip(f"isthmus: no {jars} (TRUNNION_MAKE_PRODUCERS=1 makes it)")
         done = subprocess.run(["mvn", "-q", "-B", "-f", str(HERE / "isthmus.pom.xml"), "dependency:copy-dependencies",
                                f"-DoutputDirectory={jars}"], capture_output=True, text=True)
         if done.returncode:
