@@ -80,7 +80,7 @@ impl Runtime {
             .worker_threads(threads)
             .thread_name("trn-engine")
             .thread_stack_size(STACK_SIZE)
-            .enable_all()
+            .enable_time() // and no more: no socket of ours in the process
             .build()
             .map_err(|error| Failure::exhausted(format!("engine threads: {error}")))?;
 
