@@ -43,6 +43,16 @@ def test_session_variables_are_seen_and_set(spark):
     assert spark.sql("SELECT v").collect()[0][0] == 6
 
 
+def test_rows_that_are_written_have_local_variables(spark):
+    spark.sql("CREATE TABLE written_by_script (a INT, b STRING) USING parquet")
+    try:
+        spark.sql("BEGIN DECLARE n INT = 4; FOR r AS SELECT id, 's' AS t FROM range(2) DO"
+                  " INSERT INTO written_by_script VALUES (n + r.id, r.t); END FOR; END")
+        assert sorted(map(tuple, spark.table("written_by_script").collect())) == [(4, "s"), (5, "s")]
+    finally:
+        spark.sql("DROP TABLE written_by_script")
+
+
 def test_lines_are_told(spark):
     with pytest.raises(Exception, match=r"\{LINE:3\} \[INVALID_LABEL_USAGE.DOES_NOT_EXIST\]"):
         spark.sql("BEGIN\n  SELECT 1;\n  LEAVE q;\nEND")

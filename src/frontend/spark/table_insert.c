@@ -50,6 +50,8 @@ static trn_status translate(spark_rpc *rpc, const spark_table_rows *rows, const 
   status = spark__translator_init(&translator, rpc->session->session, rpc->session->catalog, error);
   if (status) return status;
   spark__translator_parameters(&translator, rpc->parameters);
+  translator.registry = rpc->service->registry;
+  translator.locals = rpc->locals;
   translator.sql = rpc->sql;
   translator.sql_size = rpc->sql ? strlen(rpc->sql) : 0;
   return spark__translate_write(&translator, rows->input, &spec, plan, &partitions, error);

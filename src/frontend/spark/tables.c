@@ -171,6 +171,7 @@ static trn_status constant_text(spark_rpc *rpc, const Spark__Connect__Expression
       spark__translator_init(&translator, rpc->session->session, rpc->session->catalog, error);
   if (status) return status;
   spark_translator *t = &translator;
+  t->locals = rpc->locals;
   spark_scope *nothing = spark__scope_create(t, NULL, 0);
   if (!nothing) status = trn__no_memory(error);
   if (!status) {
