@@ -79,4 +79,4 @@ def test_an_endless_loop_can_be_interrupted(spark):
     while thread.is_alive() and not spark.interruptAll():
         time.sleep(0.05)
     thread.join(30)
-    assert failed and "OPERATION_CANCELED" in str(failed[0])
+    assert failed and "OPERATION_CANCELED" in str(failed[0]), failed

@@ -357,5 +357,10 @@ trn_status spark__script_run(spark_rpc *rpc, spark_execution *execution, const s
   }
   if (!status) status = answer(&run, error);
   trn__strbuf_finish(&run.rows);
-  return status;
+  if (!status || !trn_cancel_is_requested(spark__rpc_cancel(rpc))) return status;
+  if (error) { /* whatever it was that noticed */
+    trn_error_unref(*error);
+    *error = NULL;
+  }
+  return spark__raise(error, TRN_CANCELLED, "OPERATION_CANCELED", NULL, NULL, NULL, NULL, NULL, NULL);
 }
