@@ -147,8 +147,6 @@ def main():
             client.tables(folder)
             for name in options.names or BENCHES:
                 BENCHES[name](server, client, folder, options.rounds)
-    sys.stdout.flush()
-    os._exit(0)  # pyspark-client may not end by itself
 
 
 def reexec():
@@ -160,4 +158,8 @@ def reexec():
 
 if __name__ == "__main__":
     reexec()
-    main()
+    try:
+        main()
+    finally:
+        sys.stdout.flush()
+        os._exit(0)  # pyspark-client may not end by itself
