@@ -208,7 +208,7 @@ static bool next_buffer(batch_reader *b, size_t needed, bool may_be_absent, trn_
   b->buffer++;
   if (b->r.bad || offset < 0 || size < 0 || (uint64_t)offset > b->body_size || (uint64_t)size > b->body_size - (uint64_t)offset)
     return false;
-  *out = (trn_str){(const char *)b->body + offset, (size_t)size};
+  *out = (trn_str){b->body ? (const char *)b->body + offset : NULL, (size_t)size}; /* a message may have no body */
   return (size_t)size >= needed || (may_be_absent && !size);
 }
 
