@@ -94,6 +94,22 @@ def test_no_rows(spark):
     assert empty.collect() == [] and empty.columns == ["n_name", "n_nationkey"]
 
 
+def test_explain_shows_the_stages_of_the_cluster(spark):
+    text = spark.sql("explain select n_regionkey, count(*) from nation group by 1").collect()[0].plan
+    assert "distributed_plan" in text and "ShuffleWriterExec" in text
+
+
+def test_other_protocols_run_there_too(server, falling_back):
+    flight = pytest.importorskip("adbc_driver_flightsql.dbapi")
+    falling_back.sql("create table nations using parquet as select n_nationkey k, n_name v from nation")
+    with flight.connect(server.grpc_url) as connection, connection.cursor() as cursor:
+        cursor.execute("select k % 3 as m, count(*) as n, max(v) from nations group by 1 order by 1")
+        assert cursor.fetchall() == [(0, 9, "VIETNAM"), (1, 8, "RUSSIA"), (2, 8, "UNITED KINGDOM")]
+        cursor.execute("explain select count(*) from nations")  # Ballista plans that at the root only
+        assert "physical_plan" in [row[0] for row in cursor.fetchall()]
+    falling_back.sql("drop table nations")
+
+
 def test_errors_of_functions_keep_their_condition(spark):
     from pyspark.errors import PySparkException
     with pytest.raises(PySparkException) as failed:
