@@ -20,7 +20,7 @@ static int32_t resolve_directly(void *user, const char *const *parts, size_t cou
   trn_error_unref(error);
   if (status) return (int32_t)status;
   if (t->plan) {
-    assert_int_equal(trn__embedded_lower(embedded(), d->session, t->plan, &d->views[d->count], NULL), TRN_OK);
+    assert_int_equal(trn__embedded_lower(embedded(), d->session, t->plan, NULL, &d->views[d->count], NULL), TRN_OK);
     assert_int_equal(trn_plan_schema(t->plan, &out->schema), TRN_OK);
   } else {
     out->schema = t->schema;

@@ -117,7 +117,7 @@ static const trn_rel *project(const trn_rel *input, const trn_expr *const *exprs
   project(input, ((const trn_expr *[]){__VA_ARGS__}), sizeof((const trn_expr *[]){__VA_ARGS__}) / sizeof(trn_expr *))
 
 static const trn_rel *values(const trn_expr *const *exprs, uint32_t rows, uint32_t width) {
-  trn_column columns[8];
+  trn_column columns[8] = {0};
   for (uint32_t i = 0; i < width; i++) columns[i] = (trn_column){next_id++, true, rows ? exprs[i]->type : INT};
   trn_rel *rel = trn__rel_create(arena, TRN_REL_VALUES, NULL, 0, exprs, rows * width, columns, width);
   rel->u.values.row_count = rows;
