@@ -173,7 +173,8 @@ def test_it_listens_where_it_is_told(tmp_path):
 
 @pytest.mark.parametrize("frontends, line", [
     ("{}", r"Spark Connect on sc://127.0.0.1:\d+ \(and flightsql.*\)$"), ("[flightsql]", r": flightsql on 127.0.0.1:\d+$"),
-    ("{flightsql: false, ballista: false}", r"Spark Connect on sc://127.0.0.1:\d+$"), ("[spark]", r"sc://127.0.0.1:\d+$"),
+    ("{flightsql: false, ballista: false}", r"Spark Connect on sc://127.0.0.1:\d+ \(and health, reflection\)$"),
+    ("{flightsql: false, ballista: false, health: false, reflection: false}", r"Spark Connect on sc://127.0.0.1:\d+$"), ("[spark]", r"sc://127.0.0.1:\d+$"),
 ])
 def test_the_first_line_says_what_is_served(tmp_path, frontends, line):
     file = tmp_path / "trunnion.yaml"
