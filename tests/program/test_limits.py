@@ -96,7 +96,7 @@ def test_memory_limit_reached():
 
 
 def test_what_does_not_fit_is_spilled(tmp_path):
-    with Server("--listen", "127.0.0.1:0", "--set", "backend.embedded.memory=48M", "--set", "backend.embedded.threads=2",
+    with Server("--listen", "127.0.0.1:0", "--set", "backend.embedded.memory=48M", "--set", "backend.embedded.threads=1",
                 "--set", f"backend.embedded.spill_dir={tmp_path}") as server, Bystander(server):
         before, client = status(server, "VmRSS"), Client(server)
         assert client.rows(SORT.format(rows=2000000)) == 2000000
