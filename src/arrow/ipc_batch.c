@@ -249,6 +249,7 @@ static bool import_values(import *in, const ipc_type *type, int64_t rows, const 
     break;
   case LAYOUT_BYTES:
   case LAYOUT_LIST:
+    if (count >= SIZE_MAX / width) return false;
     if (!next_buffer(in, rows ? width * (count + 1) : 0, offsets)) return false;
     buffers[1] = offsets->data;
     if (type->layout == LAYOUT_LIST) return true;

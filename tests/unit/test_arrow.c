@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "arrow/arrow_util.h"
+#include "arrow/ipc_batch.h"
 #include "conformance/puller.h"
 
 /* "+s" of an int32 "a", a string "b", a list of int64 "c". */
@@ -292,6 +293,31 @@ static void ipc_schema_and_end_are_encapsulated(void **state) {
   trn__schema_release(&schema);
 }
 
+/* A list of so many rows that the size of its offsets wraps to 0. */
+static void ipc_refuses_offsets_whose_size_wraps(void **state) {
+  (void)state;
+  static const char *const formats[] = {"+l", "+L", "u", "U"};
+  for (int i = 0; i < 4; i++) {
+    struct ArrowSchema schema;
+    struct ArrowArray array;
+    int64_t rows = (i % 2 ? INT64_C(1) << 61 : INT64_C(1) << 62) - 1;
+    int64_t nodes[] = {rows, 0, 0, 0}, buffers[8] = {0};
+    const trn_ipc_batch batch = {.rows = rows,
+                                 .nodes = nodes,
+                                 .buffers = buffers,
+                                 .node_count = i < 2 ? 2 : 1,
+                                 .buffer_count = i < 2 ? 4 : 3};
+    void *body = malloc(8); /* a sanitizer sees who reads on */
+    assert_non_null(body);
+    assert_int_equal(trn__schema_init(&schema, "+s", "", 0, NULL, 0, 1), TRN_OK);
+    assert_int_equal(trn__schema_init(schema.children[0], formats[i], "a", 0, NULL, 0, i < 2), TRN_OK);
+    if (i < 2) assert_int_equal(trn__schema_init(schema.children[0]->children[0], "l", "item", 0, NULL, 0, 0), TRN_OK);
+    trn_slice owner = {body, 0, free, body};
+    assert_int_equal(trn__ipc_batch_import(&batch, &schema, body, 0, owner, &array, NULL), TRN_DATA_LOSS);
+    trn__schema_release(&schema);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(schemas_copy_with_metadata),
@@ -303,6 +329,7 @@ int main(void) {
       cmocka_unit_test(ipc_batches_hold_slices_from_zero),
       cmocka_unit_test(ipc_refuses_what_does_not_fit),
       cmocka_unit_test(ipc_schema_and_end_are_encapsulated),
+      cmocka_unit_test(ipc_refuses_offsets_whose_size_wraps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
