@@ -17,7 +17,7 @@ static trn_status encode(void *self, trn_layer_session *session, trn_plan *plan,
                          trn_error **error) {
   rig *r = self;
   (void)session, (void)plan;
-  assert_string_equal(format, "ballista.logical.v1");
+  assert_true(!strcmp(format, "ballista.logical.v1") || !strcmp(format, "ballista.explain.v1"));
   if (r->encodes) return trn_error_set(error, r->encodes, NULL, "a lateral thought cannot run on a Ballista cluster");
   *out = (trn_bytes){.data = "plan", .size = 4};
   return TRN_OK;
@@ -349,6 +349,25 @@ static void a_scheduler_that_does_not_answer_fails_the_query_in_time(void **stat
   rig_close(&r);
 }
 
+static void a_cluster_without_a_free_executor_does_not_hold_who_explains(void **state) {
+  (void)state;
+  rig r;
+  char *text = NULL;
+  trn_error *error = NULL;
+  trn_plan *plan = range_plan(5);
+  script_init(&r.script);
+  r.script.steps[0] = STEP_RUNNING;
+  r.script.cancels_to_obey = 1;
+  rig_open(&r, (trn_ballista_options){.timeout_ms = 300});
+  assert_int_equal(trn_backend_explain(r.session, plan, TRN_EXPLAIN_PHYSICAL, &text, &error), TRN_UNAVAILABLE);
+  assert_null(text);
+  assert_has(trn_error_message(error), "scheduler:50050");
+  assert_true(script_await(&r.script, &r.script.cancelled, 1));
+  trn_error_unref(error);
+  trn_plan_unref(plan);
+  rig_close(&r);
+}
+
 static void planning_can_be_cancelled_while_the_scheduler_hangs(void **state) {
   (void)state;
   rig r;
@@ -543,6 +562,7 @@ int main(void) {
       cmocka_unit_test(a_query_that_nobody_reads_is_cancelled),
       cmocka_unit_test(a_scheduler_of_another_version_is_refused_and_its_job_cancelled),
       cmocka_unit_test(a_scheduler_that_does_not_answer_fails_the_query_in_time),
+      cmocka_unit_test(a_cluster_without_a_free_executor_does_not_hold_who_explains),
       cmocka_unit_test(planning_can_be_cancelled_while_the_scheduler_hangs),
       cmocka_unit_test(a_scheduler_that_was_started_again_does_not_know_the_job),
       cmocka_unit_test(nonsense_from_a_scheduler_fails_the_query),

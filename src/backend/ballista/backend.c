@@ -105,7 +105,7 @@ static trn_status explain_there(trn_ballista *b, trn_layer_session *session, trn
     return trn__no_memory(error);
   }
   status = trn__ballista_run_start(b, &request, trn_layer_session_get(session), slice, &schema, &operation, error);
-  if (!status) status = trn__ballista_explain_read(operation, out, error);
+  if (!status) status = trn__ballista_explain_read(b, operation, out, error);
   trn_operation_unref(operation);
   schema.release(&schema);
   return status;

@@ -128,9 +128,10 @@ trn_status trn__ballista_rows_piece(const struct ArrowSchema *schema, const stru
                                     trn_error **error);
 
 /* ---- plans as text (explain.c) ---- */
-/* The rows of an EXPLAIN that was submitted as text; waits for them. Gives `*out` (free). */
+/* The rows of an EXPLAIN that was submitted as text; waits for them. Gives `*out` (free). UNAVAILABLE: they do not
+ * come within the client's time; the job is cancelled then. */
 trn_status trn__ballista_explain_schema(struct ArrowSchema *out);
-trn_status trn__ballista_explain_read(trn_operation *operation, char **out, trn_error **error);
+trn_status trn__ballista_explain_read(trn_ballista *b, trn_operation *operation, char **out, trn_error **error);
 
 /* ---- failures of jobs (failure.c) ---- */
 /* What a job's text says: errors of our functions carry their condition. Returns the status. */

@@ -1,5 +1,6 @@
 /* What a cluster makes of a plan, as text: the rows of an EXPLAIN that ran as a job. */
 #include "backend/ballista/backend.h"
+#include "backend/ballista/client.h"
 
 trn_status trn__ballista_explain_schema(struct ArrowSchema *out) {
   trn_status status = trn__schema_init(out, "+s", "", 0, NULL, 0, 2);
@@ -31,18 +32,46 @@ static void arrived(void *user, trn_status status, const trn_error *error, struc
   pthread_mutex_unlock(&a->mu);
 }
 
-static trn_status next(arrival *a, trn_stream *stream, trn_error **error) {
+/* False: it was not there in time. */
+static bool is_in_time(arrival *a, const struct timespec *until) {
+  int failed = 0;
+  pthread_mutex_lock(&a->mu);
+  while (!a->is_here && !failed) failed = pthread_cond_timedwait(&a->changed, &a->mu, until);
+  bool is_here = a->is_here;
+  pthread_mutex_unlock(&a->mu);
+  return is_here;
+}
+
+static trn_status next(arrival *a, const trn_ballista *b, trn_stream *stream, const struct timespec *until,
+                       trn_error **error) {
   a->is_here = false;
   trn_status status = trn_stream_next_array(stream, arrived, a, error);
   if (status) return status;
+  bool is_late = !is_in_time(a, until);
+  if (is_late) trn_stream_cancel(stream);
   pthread_mutex_lock(&a->mu);
-  while (!a->is_here) pthread_cond_wait(&a->changed, &a->mu);
+  while (!a->is_here) pthread_cond_wait(&a->changed, &a->mu); /* `a` is used until then */
   pthread_mutex_unlock(&a->mu);
+  if (is_late && a->status == TRN_CANCELLED) {
+    trn_error_unref(a->error);
+    return trn_error_set(error, TRN_UNAVAILABLE, NULL,
+                         "the Ballista cluster at %s did not explain the plan within %u ms: is an executor free?",
+                         trn__ballista_client_target(b->client), trn__ballista_timeout_ms(b->client));
+  }
   if (error)
     *error = a->error;
   else
     trn_error_unref(a->error);
   return a->status;
+}
+
+static struct timespec after_ms(unsigned ms) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += ms / 1000;
+  until.tv_nsec += ms % 1000 * 1000000L;
+  if (until.tv_nsec >= 1000000000L) until.tv_nsec -= 1000000000L, until.tv_sec++;
+  return until;
 }
 
 /* The logical plan is left out: it is asked for on its own. */
@@ -60,15 +89,16 @@ static void add_rows(trn_strbuf *out, const struct ArrowArray *rows) {
   }
 }
 
-trn_status trn__ballista_explain_read(trn_operation *operation, char **out, trn_error **error) {
+trn_status trn__ballista_explain_read(trn_ballista *b, trn_operation *operation, char **out, trn_error **error) {
   arrival a = {0};
+  const struct timespec until = after_ms(trn__ballista_timeout_ms(b->client));
   trn_stream *stream = NULL;
   trn_strbuf text = {0};
   pthread_mutex_init(&a.mu, NULL);
   pthread_cond_init(&a.changed, NULL);
   trn_status status = trn_operation_result_stream(operation, &stream, error);
   while (!status) {
-    status = next(&a, stream, error);
+    status = next(&a, b, stream, &until, error);
     if (status || !a.array.release) break;
     add_rows(&text, &a.array);
     trn__array_release(&a.array);
