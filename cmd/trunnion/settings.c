@@ -131,19 +131,47 @@ static trn_status merge(trn_config *into, const trn_config *from, bool is_list, 
   return status;
 }
 
+/* Where tables are kept, also when the directory is yet to be made; as a pattern of paths, on the heap. NULL: cannot be said. */
+static char *warehouse_place(const char *directory) {
+  const char *base = getenv("TMPDIR"), *name = "trunnion-??????"; /* as the warehouse in memory names it */
+  char *real = directory ? realpath(directory, NULL) : NULL, *copy = directory ? strdup(directory) : NULL, *place = NULL;
+  if (real || (directory && !copy)) {
+    free(copy);
+    return real;
+  }
+  if (directory) {
+    size_t size = strlen(copy);
+    while (size > 1 && copy[size - 1] == '/') copy[--size] = 0;
+    char *slash = strrchr(copy, '/');
+    name = slash ? slash + 1 : copy;
+    if (slash) *slash = 0;
+    base = !slash ? "." : *copy ? copy : "/";
+  } else if (!base || *base != '/') {
+    base = "/tmp";
+  }
+  char *parent = realpath(base, NULL);
+  if (parent && asprintf(&place, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, name) < 0) place = NULL;
+  free(parent);
+  free(copy);
+  return place;
+}
+
 /* The policies know where the warehouse is: rules about tables do not leave their files open. */
 static trn_status own_warehouse(trn_config *root, trn_error **error) {
   const char *directory = trn_config_value(trn_config_get(root, "warehouse"));
-  char *real = directory ? realpath(directory, NULL) : NULL;
   const trn_config *layers = trn_config_get(root, "layers");
   trn_status status = TRN_OK;
-  for (size_t i = 0; real && !status && i < trn_config_count(layers); i++) {
+  char *place = warehouse_place(directory);
+  for (size_t i = 0; !status && i < trn_config_count(layers); i++) {
     trn_config *rules = (trn_config *)trn_config_get(trn_config_at(layers, i), "authorize"), *list = NULL;
     if (trn_config_get_kind(rules) != TRN_CONFIG_MAP || trn_config_get(rules, "owned")) continue;
-    status = trn_config_add(rules, "owned", TRN_CONFIG_LIST, NULL, trn_config_origin(rules), &list, error);
-    if (!status) status = trn_config_add(list, NULL, TRN_CONFIG_TEXT, real, trn_config_origin(rules), NULL, error);
+    if (!place)
+      status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "warehouse: there is no directory for %s",
+                             directory ? directory : "temporary files (TMPDIR)");
+    if (!status) status = trn_config_add(rules, "owned", TRN_CONFIG_LIST, NULL, trn_config_origin(rules), &list, error);
+    if (!status) status = trn_config_add(list, NULL, TRN_CONFIG_TEXT, place, trn_config_origin(rules), NULL, error);
   }
-  free(real);
+  free(place);
   return status;
 }
 

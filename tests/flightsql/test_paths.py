@@ -46,3 +46,23 @@ def test_tables_are_readable_and_their_files_are_not(guarded):
     with pytest.raises(adm.Error, match="may not"):
         ask(connection, f"SELECT * FROM parquet.`{files[0]}`")
     assert ask(connection, "SELECT a FROM t ORDER BY a") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("where", ["made at the start", "in memory"])
+def test_files_are_closed_also_when_the_directory_is_not_there_yet(tmp_path, monkeypatch, where):
+    settings = {"listen": "127.0.0.1:0", "layers": [{"authorize": {"default": "allow", "rules": []}}]}
+    (tmp_path / "outside").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    if where != "in memory":
+        settings["warehouse"] = f"{tmp_path}/trunnion-new/"
+    (tmp_path / "trunnion.yaml").write_text(json.dumps(settings))
+    process, address = start_server("--config", f"{tmp_path}/trunnion.yaml")
+    with dbapi.connect(f"grpc://{address}", autocommit=True) as connection:
+        ask(connection, "CREATE TABLE t AS SELECT 1 AS a")
+        ask(connection, f"COPY (SELECT 1 AS a) TO '{tmp_path}/outside/a.parquet' STORED AS PARQUET")
+        ask(connection, f"CREATE EXTERNAL TABLE open STORED AS PARQUET LOCATION '{tmp_path}/outside/a.parquet'")
+        file, = [path for path in tmp_path.glob("trunnion-*/t/_w-*/**/*") if path.is_file()]
+        with pytest.raises(adm.Error, match="may not"):
+            ask(connection, f"CREATE EXTERNAL TABLE around STORED AS PARQUET LOCATION '{file}'")
+    process.terminate()
+    assert process.wait(30) == 0
