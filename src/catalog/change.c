@@ -69,10 +69,11 @@ trn_status trn__change_begin(trn_change *c, trn_warehouse *self, trn_session *se
   c->w = trn__transaction_view(self, session);
   int64_t deadline_ns = trn__now_ns() + (int64_t)base_of(self)->lock_ms * 1000000;
   trn_status status = writes ? take_turn(c->w, deadline_ns, error) : TRN_OK;
-  bool has_turn = writes && !status;
+  bool has_turn = writes && !status, keeps = false;
   if (!status && c->w->base) {
     pthread_mutex_lock(&c->w->mu);
     status = trn__transaction_enter(c->w, error);
+    keeps = c->w->has_written && !c->w->is_ended; /* its end gives the turn back; one that is over never would */
     if (status) pthread_mutex_unlock(&c->w->mu);
   } else if (!status) {
     status = begin_alone(c->w, writes, deadline_ns, error);
@@ -83,7 +84,7 @@ trn_status trn__change_begin(trn_change *c, trn_warehouse *self, trn_session *se
     if (status) return trn__change_end(c, status, error);
   }
   if (!status) return TRN_OK;
-  if (has_turn && !(c->w->base && c->w->has_written)) trn__turn_end(c->w);
+  if (has_turn && !keeps) trn__turn_end(c->w);
   trn__warehouse_unref(c->w);
   trn__arena_unref(c->arena);
   c->w = NULL;

@@ -133,6 +133,25 @@ static void others_see_nothing_before_the_commit_and_all_after_it(void **state) 
   assert_int_equal(files_of(f, NULL, "b", NULL), 2);
 }
 
+static void a_write_that_outlives_its_transaction_leaves_the_turn_to_others(void **state) {
+  fixture *f = *state;
+  assert_int_equal(create(f, NULL, "a"), TRN_OK);
+  trn_session *own = beginning(f);
+  assert_int_equal(create(f, own, "b"), TRN_OK);
+  const trn_write_request request = {.struct_size = sizeof request, .database = "default", .name = "a", .mode = TRN_WRITE_APPEND};
+  trn_table_write *write = NULL;
+  assert_int_equal(trn_catalog_begin_write(f->catalog, own, &request, &write, NULL), TRN_OK);
+  assert_int_equal(trn_transaction_end(own, false, NULL), TRN_OK);
+  char above[512];
+  const char *directory = trn_table_write_target(write)->directory;
+  snprintf(above, sizeof above, "%.*s", (int)(strrchr(directory, '/') - directory), directory);
+  mkdir(above, 0777), mkdir(directory, 0777); /* the engine writes on */
+  assert_int_equal(trn_table_write_commit(write, 1, NULL), TRN_FAILED_PRECONDITION);
+  assert_int_equal(append(f, NULL, "a"), TRN_OK);
+  assert_int_equal(files_of(f, NULL, "a", NULL), 1);
+  trn_session_unref(own);
+}
+
 static void a_rollback_leaves_nothing(void **state) {
   fixture *f = *state;
   assert_int_equal(create(f, NULL, "a"), TRN_OK);
@@ -344,6 +363,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       BOTH(others_see_nothing_before_the_commit_and_all_after_it),
       BOTH(a_rollback_leaves_nothing),
+      BOTH(a_write_that_outlives_its_transaction_leaves_the_turn_to_others),
       BOTH(a_session_that_goes_rolls_back),
       BOTH(begin_and_end_come_in_pairs),
       BOTH(savepoints_take_back_what_came_after_them),
