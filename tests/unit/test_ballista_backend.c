@@ -484,6 +484,35 @@ static void an_executor_that_is_gone_during_a_fetch_is_named(void **state) {
   rig_close(&r);
 }
 
+static void a_partition_that_ends_early_is_a_loss(void **state) {
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    rig r;
+    char message[256];
+    script_init(&r.script);
+    r.script.partitions = 2;
+    r.script.told_rows = i == 0 ? 5 : i == 1 ? 4 : 0; /* and has 4 */
+    r.script.ends_early = i > 0;
+    rig_open(&r, (trn_ballista_options){0});
+    assert_int_equal(read_failure(start(&r), message), TRN_DATA_LOSS);
+    assert_has(message, "job job-1");
+    assert_has(message, "executor-7 (10.1.2.3:50051)");
+    rig_close(&r);
+  }
+}
+
+static void a_partition_that_is_whole_is_none(void **state) {
+  (void)state;
+  rig r;
+  int64_t values[16];
+  script_init(&r.script);
+  r.script.partitions = 2;
+  r.script.told_rows = 4;
+  rig_open(&r, (trn_ballista_options){0});
+  assert_int_equal(read_values(start(&r), values, 16), 8);
+  rig_close(&r);
+}
+
 static void results_of_other_types_are_refused(void **state) {
   (void)state;
   rig r;
@@ -569,6 +598,8 @@ int main(void) {
       cmocka_unit_test(an_error_of_a_function_keeps_its_condition),
       cmocka_unit_test(a_job_that_fails_says_why),
       cmocka_unit_test(an_executor_that_is_gone_during_a_fetch_is_named),
+      cmocka_unit_test(a_partition_that_ends_early_is_a_loss),
+      cmocka_unit_test(a_partition_that_is_whole_is_none),
       cmocka_unit_test(results_of_other_types_are_refused),
       cmocka_unit_test(results_that_are_garbage_are_refused),
       cmocka_unit_test(what_cannot_be_encoded_runs_locally_or_is_refused_by_name),

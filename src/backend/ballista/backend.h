@@ -40,6 +40,7 @@ typedef struct trn_ballista_slot {
   trn_ballista_fetch *fetch; /* set by whoever opened it */
   trn_ballista_item *first, **last;
   size_t bytes; /* that wait */
+  int64_t rows; /* that came */
   bool is_asked, has_schema, is_done;
   trn_status status;
   trn_error *error;

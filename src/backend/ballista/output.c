@@ -3,6 +3,7 @@
 #include "backend/ballista/backend.h"
 
 #include "arrow/ipc_batch.h"
+#include "arrow/ipc_read.h"
 
 static void release(trn_slice *slice) {
   if (slice->release) slice->release(slice->owner);
@@ -39,6 +40,7 @@ static void on_message(void *user, trn_ballista_message message) {
   trn_error *error = NULL;
   trn_status status = TRN_OK;
   trn_ballista_item *item = NULL;
+  int64_t rows = 0;
   pthread_mutex_lock(&run->mu);
   bool is_schema = !slot->has_schema;
   slot->has_schema = true;
@@ -50,13 +52,17 @@ static void on_message(void *user, trn_ballista_message message) {
     status = trn__no_memory(&error);
     release(&message.bytes);
   }
-  if (item) *item = (trn_ballista_item){NULL, message};
+  if (item) { /* what is no batch is told of when it is handed on */
+    (void)trn__ipc_read_rows(message.header, message.header_size, &rows, NULL);
+    *item = (trn_ballista_item){NULL, message};
+  }
   pthread_mutex_lock(&run->mu);
   slot->is_asked = false;
   if (item) {
     *slot->last = item;
     slot->last = &item->next;
     slot->bytes += message.bytes.size;
+    slot->rows += rows < INT64_MAX - slot->rows ? rows : INT64_MAX - slot->rows;
     run->bytes += message.bytes.size;
   }
   pthread_mutex_unlock(&run->mu);
@@ -65,14 +71,31 @@ static void on_message(void *user, trn_ballista_message message) {
   trn__ballista_output_wake(run, true);
 }
 
+/* A partition may end well and yet not be whole: the scheduler has told how many rows it has. locks: run->mu held */
+static bool is_short(const trn_ballista_slot *slot, const trn_ballista_location *location) {
+  return location->rows < 0 ? !slot->has_schema : slot->rows < location->rows;
+}
+
 static void on_done(void *user, trn_status status, const trn_error *error) {
   trn_ballista_slot *slot = user;
   trn_ballista_run *run = slot->run;
+  const trn_ballista_location *l = &run->job->locations[slot - run->slots];
+  trn_error *own = NULL;
+  pthread_mutex_lock(&run->mu);
+  int64_t rows = slot->rows;
+  bool is_lost = !status && is_short(slot, l);
+  pthread_mutex_unlock(&run->mu);
+  if (is_lost)
+    status = trn_error_set(&own, TRN_DATA_LOSS, NULL,
+                           "the output of job %s (stage %u, partition %u) at executor %s (%s:%u) is not whole: it ended "
+                           "after %lld rows",
+                           l->job_id, (unsigned)l->stage_id, (unsigned)l->partition_id, l->executor_id, l->host,
+                           (unsigned)l->port, (long long)rows);
   pthread_mutex_lock(&run->mu);
   slot->is_done = true;
   slot->is_asked = false;
   slot->status = status;
-  slot->error = error ? trn_error_ref((trn_error *)error) : NULL;
+  slot->error = error ? trn_error_ref((trn_error *)error) : own;
   pthread_mutex_unlock(&run->mu);
   trn__ballista_output_wake(run, true);
   trn__ballista_run_unref(run);
