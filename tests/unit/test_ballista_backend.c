@@ -210,6 +210,36 @@ static void compressed_pieces_are_cut(void **state) {
   pieces_are_cut_to_the_size_that_is_asked_for(true);
 }
 
+static void a_piece_has_its_head_in_one_slice(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    rig r;
+    trn_stream *stream = NULL;
+    trn_ipc_piece piece;
+    puller p;
+    script_init(&r.script);
+    r.script.rows = 100;
+    r.script.compresses = i;
+    rig_open(&r, (trn_ballista_options){0});
+    trn_operation *operation = start(&r);
+    puller_init(&p);
+    assert_int_equal(trn_operation_result_stream(operation, &stream, NULL), TRN_OK);
+    assert_int_equal(pull_ipc(&p, stream, 1 << 20, &piece), TRN_OK);
+    assert_non_null(piece.release);
+    uint32_t prefix[2];
+    memcpy(prefix, piece.slices[0].data, sizeof prefix);
+    assert_int_equal(prefix[0], 0xffffffffu);
+    assert_int_equal(piece.slices[0].size, sizeof prefix + prefix[1]);
+    assert_int_equal(piece.slice_count, 2);
+    assert_int_equal(piece.rows, 100);
+    piece.release(piece.owner);
+    puller_finish(&p);
+    trn_stream_unref(stream);
+    trn_operation_unref(operation);
+    rig_close(&r);
+  }
+}
+
 static void nothing_is_fetched_beyond_the_budget_of_a_slow_client(void **state) {
   (void)state;
   rig r;
@@ -584,6 +614,7 @@ int main(void) {
       cmocka_unit_test(a_result_without_partitions_is_empty),
       cmocka_unit_test(plain_pieces_are_cut),
       cmocka_unit_test(compressed_pieces_are_cut),
+      cmocka_unit_test(a_piece_has_its_head_in_one_slice),
       cmocka_unit_test(nothing_is_fetched_beyond_the_budget_of_a_slow_client),
       cmocka_unit_test(metrics_are_text),
       cmocka_unit_test(a_cancel_is_repeated_until_the_job_is_over),

@@ -1,15 +1,13 @@
 /* IPC messages of executors as what streams give: bytes that are passed on, or arrays. */
 #include "arrow/ipc_batch.h"
+#include "arrow/ipc_read.h"
 #include "backend/ballista/backend.h"
 
 typedef struct piece {
   trn_slice bytes; /* what the slices lie in */
-  trn_strbuf head; /* marker, size, flatbuffer; of one that was changed */
-  uint32_t prefix[2];
-  trn_slice slices[4];
+  trn_strbuf head; /* marker, size, flatbuffer: always in one slice */
+  trn_slice slices[2];
 } piece;
-
-static const char zeros[8];
 
 static void piece_release(void *owner) {
   piece *p = owner;
@@ -23,17 +21,26 @@ static void release(trn_slice *slice) {
   *slice = (trn_slice){0};
 }
 
-/* What lies in the message goes on as it is, behind a marker. */
-static void fill_plain(piece *p, const trn_ballista_message *message, trn_ipc_piece *out) {
+/* The body goes on where it lies, behind a copy of its head. */
+static trn_status fill_plain(piece *p, const trn_ballista_message *message, trn_ipc_piece *out, trn_error **error) {
+  static const char zeros[8];
   size_t padding = (8 - message->header_size % 8) % 8;
-  p->prefix[0] = 0xffffffffu;
-  p->prefix[1] = (uint32_t)(message->header_size + padding);
-  p->slices[0] = (trn_slice){.data = p->prefix, .size = sizeof p->prefix};
-  p->slices[1] = (trn_slice){.data = message->header, .size = message->header_size};
-  out->slice_count = 2;
-  if (padding) p->slices[out->slice_count++] = (trn_slice){.data = zeros, .size = padding};
+  const uint32_t prefix[2] = {0xffffffffu, (uint32_t)(message->header_size + padding)};
+  trn_ipc_kind kind;
+  int64_t told = -1;
+  if (trn__ipc_read_kind(message->header, message->header_size, &kind, &told, NULL) ||
+      (uint64_t)told != message->body_size)
+    return trn_error_set(error, TRN_DATA_LOSS, NULL, "a record batch has %zu bytes of the %lld that it tells of",
+                         message->body_size, (long long)told);
+  trn__strbuf_add(&p->head, prefix, sizeof prefix);
+  trn__strbuf_add(&p->head, message->header, message->header_size);
+  trn__strbuf_add(&p->head, zeros, padding);
+  if (p->head.failed) return trn__no_memory(error);
+  p->slices[0] = (trn_slice){.data = p->head.data, .size = p->head.size};
+  out->slice_count = 1;
   if (message->body_size)
     p->slices[out->slice_count++] = (trn_slice){.data = message->body, .size = message->body_size};
+  return TRN_OK;
 }
 
 /* A body that arrays can lie in: decompressed, or copied, since arrays want their buffers aligned and a message has its
@@ -85,7 +92,7 @@ static trn_status convert(trn_ipc_batch *batch, trn_ballista_message *message, b
   if (body)
     status = fill_inflated(p, batch, size, out, error);
   else
-    fill_plain(p, message, out);
+    status = fill_plain(p, message, out, error);
   for (size_t i = 0; i < out->slice_count; i++) out->size += p->slices[i].size;
   out->slices = p->slices, out->rows = batch->rows, out->release = piece_release, out->owner = p;
   if (!status) return TRN_OK;
