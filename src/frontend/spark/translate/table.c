@@ -445,6 +445,12 @@ static trn_status read_foreign_view(spark_translator *t, const spark_table_name 
   trn_status status =
       trn__session_resolve_at(t->session, spark__state(t)->view_depth + t->outer_views, parts, 3, &view, error);
   if (!status) trn_table_unref(view.table);
+  if (!status && !view.plan) { /* a table by now */
+    if (view.source) trn_backend_source_unref(trn_session_backend(t->session), view.source);
+    if (view.schema.release) view.schema.release(&view.schema);
+    trn_scan_label_unref(view.label);
+    status = trn_error_set(error, TRN_ABORTED, NULL, "The view %s was changed meanwhile", info->name);
+  }
   if (!status && !trn__arena_own(t->arena, drop_plan, view.plan)) {
     trn_plan_unref(view.plan);
     status = trn__no_memory(error);
