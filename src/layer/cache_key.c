@@ -33,7 +33,7 @@ static trn_walk look_at_rel(void *user, const trn_rel *rel) {
 static trn_walk look_at_expr(void *user, const trn_expr *expr, const trn_rel *holder) {
   inquiry *q = user;
   (void)holder;
-  if (trn_expr_volatility(expr) == 2) q->keeps = false;
+  if (trn_expr_volatility(expr) != 0) q->keeps = false;
   return q->keeps ? TRN_WALK_ON : TRN_WALK_STOP;
 }
 
@@ -59,6 +59,9 @@ static bool calls_volatile(const trn_plan *plan, bool *failed) {
   if (trn_plan_functions(plan, &names, &count)) *failed = true;
   for (size_t i = 0; i < count; i++)
     if (is_volatile(names[i])) return true;
+  if (trn__plan_own_functions(plan, &names, &count)) *failed = true, count = 0;
+  for (size_t i = 0; i < count; i++) /* a plugin's: another one may have the name by then */
+    if (strncmp(names[i], "trn.", 4) != 0 && strchr(names[i], '.')) return true;
   return *failed;
 }
 
