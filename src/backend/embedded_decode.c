@@ -45,6 +45,7 @@ static int32_t resolve(void *user, const char *const *parts, size_t count, trn_e
   found *f = calloc(1, sizeof *f);
   trn_status status = f ? TRN_OK : trn__no_memory(&d->error);
   if (!status) status = d->input->resolve(d->input->resolve_user, parts, count, &f->table, &d->error);
+  trn__embedded_watch(d->backend, d->input->cancel); /* a view's text was decoded meanwhile, under a watch of its own */
   if (!status && !f->table.source && !f->table.plan)
     status = trn_error_set(&d->error, TRN_INTERNAL, NULL, "a table was found that is neither a source nor a view");
   if (!status && f->table.plan) {
