@@ -66,9 +66,12 @@ static trn_status begin_alone(trn_warehouse *w, bool writes, int64_t deadline_ns
 trn_status trn__change_begin(trn_change *c, trn_warehouse *self, trn_session *session, bool writes, trn_error **error) {
   *c = (trn_change){.writes = writes, .arena = trn__arena_create(0)};
   if (!c->arena) return trn__no_memory(error);
-  c->w = trn__transaction_view(self, session);
+  bool is_over;
+  c->w = trn__transaction_view(self, session, &is_over);
   int64_t deadline_ns = trn__now_ns() + (int64_t)base_of(self)->lock_ms * 1000000;
-  trn_status status = writes ? take_turn(c->w, deadline_ns, error) : TRN_OK;
+  trn_status status = TRN_OK;
+  if (writes && is_over) status = trn_error_set(error, TRN_ABORTED, NULL, "The transaction is over");
+  else if (writes) status = take_turn(c->w, deadline_ns, error);
   bool has_turn = writes && !status, keeps = false;
   if (!status && c->w->base) {
     pthread_mutex_lock(&c->w->mu);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "catalog/warehouse.h"
+#include "core/query.h"
 
 enum { VIEW_BUSY_MS = 1000 };
 
@@ -105,16 +106,20 @@ trn_status trn__transaction_begin(void *self, trn_session *session, void **out, 
                        TRN_WAREHOUSE_TRANSACTIONS_MAX);
 }
 
-trn_warehouse *trn__transaction_view(trn_warehouse *w, trn_session *session) {
+trn_warehouse *trn__transaction_view(trn_warehouse *w, trn_session *session, bool *is_over) {
+  trn_catalog *catalog = NULL;
+  *is_over = false;
   if (w->base) return trn__warehouse_ref(w); /* a write of the transaction ends in it */
-  void *state = session ? trn_transaction_state(session) : NULL;
+  void *state = session ? trn__session_look_at_transaction(session, &catalog, is_over) : NULL;
   trn_warehouse *found = NULL;
   if (!state) return trn__warehouse_ref(w);
   pthread_mutex_lock(&w->pin_mu);
   for (size_t i = 0; i < w->transactions.count && !found; i++)
     if (w->transactions.items[i] == state && ((trn_warehouse *)state)->session == session) found = trn__warehouse_ref(state);
   pthread_mutex_unlock(&w->pin_mu);
-  return found ? found : trn__warehouse_ref(w); /* it is another catalog's */
+  *is_over = !found && strcmp(trn_catalog_name(catalog), w->name) == 0; /* else it is another catalog's */
+  trn_catalog_unref(catalog);
+  return found ? found : trn__warehouse_ref(w);
 }
 
 /* ---- statements in it. locks: the view's mu held ---- */

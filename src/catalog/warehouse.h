@@ -94,8 +94,8 @@ trn_status trn__transaction_savepoint(void *self, void *state, trn_savepoint_act
 trn_status trn__transaction_end(void *self, void *state, bool is_commit, trn_error **error);
 void trn__transaction_release(void *self, void *state);
 void trn__transaction_free(trn_warehouse *view);
-/* What the session sees: a reference. */
-trn_warehouse *trn__transaction_view(trn_warehouse *w, trn_session *session);
+/* What the session sees: a reference. *is_over: its transaction in this warehouse is, or is just being ended. */
+trn_warehouse *trn__transaction_view(trn_warehouse *w, trn_session *session, bool *is_over);
 /* A statement in it. locks: mu held */
 trn_status trn__transaction_enter(trn_warehouse *view, trn_error **error);
 trn_status trn__transaction_leave(trn_warehouse *view, uint64_t sequence, trn_status status, trn_error **error);

@@ -29,6 +29,10 @@ trn_view_planner trn__session_view_planner(trn_session *session, const char *dia
 bool trn__session_put_transaction(trn_session *session, trn_catalog *catalog, void *state);
 void *trn__session_get_transaction(trn_session *session, trn_catalog **catalog);
 void *trn__session_take_transaction(trn_session *session, trn_catalog **catalog);
+/* A session that is one transaction: from here on what writes without it is refused, for it would be committed outside of it. */
+void trn__session_seal_transaction(trn_session *session, bool is_sealed);
+/* As get; both at one time. */
+void *trn__session_look_at_transaction(trn_session *session, trn_catalog **catalog, bool *is_sealed);
 bool trn__backend_has_catalogs(const trn_backend *backend);
 trn_status trn__backend_catalog(trn_backend *backend, void *state, const char *name, trn_catalog **out,
                                 trn_error **error);

@@ -23,6 +23,7 @@ struct trn_session {
   void *view_user;
   trn_catalog *transaction_catalog; /* with a reference, while there is a transaction; guarded by mu */
   void *transaction;
+  bool is_sealed; /* with it, or without writes; guarded by mu */
 };
 
 typedef struct setting_guard {
@@ -192,12 +193,24 @@ bool trn__session_put_transaction(trn_session *session, trn_catalog *catalog, vo
   return ok;
 }
 
-void *trn__session_get_transaction(trn_session *session, trn_catalog **catalog) {
+void *trn__session_look_at_transaction(trn_session *session, trn_catalog **catalog, bool *is_sealed) {
   pthread_mutex_lock(&session->mu);
   void *state = session->transaction;
   if (catalog) *catalog = state ? trn_catalog_ref(session->transaction_catalog) : NULL;
+  *is_sealed = session->is_sealed;
   pthread_mutex_unlock(&session->mu);
   return state;
+}
+
+void *trn__session_get_transaction(trn_session *session, trn_catalog **catalog) {
+  bool is_sealed;
+  return trn__session_look_at_transaction(session, catalog, &is_sealed);
+}
+
+void trn__session_seal_transaction(trn_session *session, bool is_sealed) {
+  pthread_mutex_lock(&session->mu);
+  session->is_sealed = is_sealed;
+  pthread_mutex_unlock(&session->mu);
 }
 
 void *trn__session_take_transaction(trn_session *session, trn_catalog **catalog) {

@@ -16,6 +16,7 @@
 #include "arrow/arrow_util.h"
 #include "backend/scripted/scripted.h"
 #include "catalog/warehouse.h"
+#include "core/query.h"
 
 typedef struct fixture {
   char directory[64];
@@ -149,6 +150,26 @@ static void a_write_that_outlives_its_transaction_leaves_the_turn_to_others(void
   assert_int_equal(trn_table_write_commit(write, 1, NULL), TRN_FAILED_PRECONDITION);
   assert_int_equal(append(f, NULL, "a"), TRN_OK);
   assert_int_equal(files_of(f, NULL, "a", NULL), 1);
+  trn_session_unref(own);
+}
+
+static void a_session_that_is_one_transaction_writes_nothing_after_it(void **state) {
+  fixture *f = *state;
+  trn_session *own = beginning(f);
+  assert_int_equal(create(f, own, "a"), TRN_OK);
+  trn__session_seal_transaction(own, true);
+  assert_int_equal(create(f, own, "b"), TRN_OK); /* in it */
+  assert_int_equal(trn_transaction_end(own, true, NULL), TRN_OK);
+  assert_int_equal(create(f, own, "c"), TRN_ABORTED);
+  assert_int_equal(append(f, own, "a"), TRN_ABORTED);
+  assert_int_equal(files_of(f, own, "a", NULL), 0);
+  assert_int_equal(files_of(f, NULL, "c", NULL), -1);
+  assert_int_equal(append(f, NULL, "a"), TRN_OK);
+  assert_int_equal(trn_transaction_begin(own, NULL), TRN_OK);
+  trn__session_seal_transaction(own, false);
+  assert_int_equal(append(f, own, "a"), TRN_OK);
+  assert_int_equal(trn_transaction_end(own, true, NULL), TRN_OK);
+  assert_int_equal(create(f, own, "c"), TRN_OK);
   trn_session_unref(own);
 }
 
@@ -362,6 +383,7 @@ int main(void) {
   cmocka_unit_test_setup_teardown(name, set_up, tear_down), cmocka_unit_test_setup_teardown(name, set_up_memory, tear_down)
   const struct CMUnitTest tests[] = {
       BOTH(others_see_nothing_before_the_commit_and_all_after_it),
+      BOTH(a_session_that_is_one_transaction_writes_nothing_after_it),
       BOTH(a_rollback_leaves_nothing),
       BOTH(a_write_that_outlives_its_transaction_leaves_the_turn_to_others),
       BOTH(a_session_that_goes_rolls_back),

@@ -4,6 +4,7 @@
  * changed something, for it keeps others from writing; when it has only read, it goes on with a new snapshot, for drivers
  * begin one with their connection and never say when they are done. */
 #include "frontend/flightsql/flightsql.h"
+#include "core/query.h"
 
 typedef struct savepoint {
   char id[TRN_UUID_SIZE];
@@ -204,6 +205,7 @@ static bool take_out(flightsql_session *transaction) {
 static trn_status end(flightsql_session *transaction, bool is_commit, trn_error **error) {
   atomic_store(&transaction->is_over, true);
   if (!is_commit) flightsql__session_drop_statements(transaction->service, transaction);
+  trn__session_seal_transaction(transaction->session, true);
   trn_status status = trn_transaction_end(transaction->session, is_commit, error);
   flightsql__session_unref(transaction);
   return status;
@@ -282,8 +284,9 @@ trn_status flightsql__transaction_spoken(flightsql_session *from, trn_statement_
 static void restart(flightsql_session *transaction) {
   atomic_store(&transaction->is_restarted, true);
   atomic_store(&transaction->was_used, false);
+  trn__session_seal_transaction(transaction->session, true);
   trn_transaction_end(transaction->session, false, NULL);
-  trn_transaction_begin(transaction->session, NULL);
+  if (!trn_transaction_begin(transaction->session, NULL)) trn__session_seal_transaction(transaction->session, false);
 }
 
 /* Those of the session (NULL: all), or those that nobody uses; rolled back. */

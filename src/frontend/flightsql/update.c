@@ -249,6 +249,8 @@ static trn_status execute(update *u, flightsql_command *command, bool *is_done, 
   if (changes && u->session->parent && atomic_load(&u->session->is_restarted))
     return trn_error_set(error, TRN_ABORTED, NULL,
                          "What the transaction has read was given up, for nobody used it for too long: begin it again");
+  if (changes && u->session->parent && atomic_load(&u->session->is_over))
+    return trn_error_set(error, TRN_ABORTED, NULL, "The transaction is over");
   if (changes) atomic_store(&u->session->has_changed, true);
   int64_t count = 0;
   trn_status status = set_in_session(u, &command->command, error);
