@@ -93,6 +93,10 @@ static void settle(trn_job *job, const trn_job_record *end) {
   trn_plan_unref(job->plan);
   job->session = NULL;
   job->plan = NULL;
+  pthread_mutex_lock(&s->mu); /* before anybody sees that it is not ours: the next attempt is linked again */
+  *(job->previous_active ? &job->previous_active->next_active : &s->active_jobs) = job->next_active;
+  if (job->next_active) job->next_active->previous_active = job->previous_active;
+  pthread_mutex_unlock(&s->mu);
   pthread_mutex_lock(&job->mu);
   trn_cancel_unref(job->planning);
   job->planning = NULL;
@@ -103,8 +107,6 @@ static void settle(trn_job *job, const trn_job_record *end) {
   pthread_cond_broadcast(&job->changed);
   pthread_mutex_unlock(&job->mu);
   pthread_mutex_lock(&s->mu);
-  *(job->previous_active ? &job->previous_active->next_active : &s->active_jobs) = job->next_active;
-  if (job->next_active) job->next_active->previous_active = job->previous_active;
   s->active--;
   s->running--;
   pthread_cond_broadcast(&s->changed);
