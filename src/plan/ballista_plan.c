@@ -184,7 +184,7 @@ static enum kind step_to(enum kind from, uint64_t field) {
 
 /* ---- protobuf ---- */
 
-enum { COPY_FORMAT_FIELD = 3, UNNEST_OPTIONS_FIELD = 7, EXPLAIN_FIELD = 12, COPY_FIELD = 29 };
+enum { COPY_FORMAT_FIELD = 3, UNNEST_OPTIONS_FIELD = 7, EXPLAIN_FIELD = 12, COPY_FIELD = 29, DML_FIELD = 33 };
 
 static bool read_varint(const uint8_t *bytes, size_t *at, size_t end, uint64_t *out) {
   uint64_t value = 0;
@@ -243,6 +243,7 @@ typedef struct edit {
 typedef struct rewriter {
   const uint8_t *bytes;
   bool is_older;
+  unsigned root_depth; /* where a plan may write: at the root, or below EXPLAIN */
   edit *edits; /* by place */
   size_t count, capacity;
   trn_status status;
@@ -309,11 +310,32 @@ static int64_t unnest_options(rewriter *r, size_t at, size_t end) {
 
 enum { WALK_DEPTH_MAX = 512 }; /* decoders stop at 100 */
 
+/* Nodes of LogicalPlanNode that do something: only whoever executes them at the root knows of it. */
+static const struct writer {
+  uint64_t field;
+  const char *name;
+} writers[] = {{11, "CREATE EXTERNAL TABLE"}, {18, "CREATE SCHEMA"}, {20, "CREATE DATABASE"}, {22, "CREATE VIEW"},
+               {27, "DROP VIEW"},             {COPY_FIELD, "COPY"},  {DML_FIELD, "INSERT, UPDATE or DELETE"}};
+
+/* Inside another plan it would be taken for a query. */
+static void refuse_writers(rewriter *r, uint64_t field) {
+  for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
+    if (writers[i].field == field)
+      r->status = trn_error_set(r->error, TRN_INVALID_ARGUMENT, "PLAN_MALFORMED",
+                                "%s is inside another plan; it is a statement of its own", writers[i].name);
+}
+
 static int64_t walk(rewriter *r, enum kind kind, size_t at, size_t end, unsigned depth) {
+  bool is_root = kind == PLAN && depth == r->root_depth;
   int64_t grown = 0;
   field f;
   while (at < end && !r->status) {
     if (!next_field(r->bytes, &at, end, &f)) return grown;
+    if (is_root)
+      r->root_depth = f.id == EXPLAIN_FIELD && f.is_bytes ? depth + 2 : depth;
+    else if (kind == PLAN && f.is_bytes)
+      refuse_writers(r, f.id);
+    if (r->status) break;
     enum kind to = f.is_bytes ? step_to(kind, f.id) : NONE;
     bool is_format = f.is_bytes && kind == COPY && f.id == COPY_FORMAT_FIELD;
     bool is_options = f.is_bytes && kind == UNNEST && f.id == UNNEST_OPTIONS_FIELD && r->is_older;
@@ -333,6 +355,7 @@ static int64_t walk(rewriter *r, enum kind kind, size_t at, size_t end, unsigned
     length->insert = (size_t)(end - length->bytes);
     grown += inner + (int64_t)length->insert - (int64_t)length->remove;
   }
+  if (is_root) r->root_depth = depth;
   return grown;
 }
 

@@ -756,8 +756,8 @@ static trn_strbuf around(unsigned field, const trn_strbuf *inner) {
   return out;
 }
 
-/* LogicalPlanNode{copy_to{input, output_url, file_type}}, `depth` times inside a selection. */
-static trn_strbuf copy_plan(const char *file_type, size_t size, unsigned depth) {
+/* LogicalPlanNode{copy_to{input, output_url, file_type}}, `depth` times inside `node_field`. */
+static trn_strbuf copy_inside(unsigned node_field, const char *file_type, size_t size, unsigned depth) {
   trn_strbuf node = {0};
   put(&node, 1, "\x52\x00", 2); /* an empty relation */
   put(&node, 2, "/tmp/x", 6);
@@ -765,12 +765,17 @@ static trn_strbuf copy_plan(const char *file_type, size_t size, unsigned depth) 
   trn_strbuf plan = around(29, &node);
   trn__strbuf_finish(&node);
   for (unsigned i = 0; i < depth; i++) {
-    trn_strbuf input = around(1, &plan), outer = around(4, &input);
+    trn_strbuf input = around(1, &plan), outer = around(node_field, &input);
     trn__strbuf_finish(&input);
     trn__strbuf_finish(&plan);
     plan = outer;
   }
   return plan;
+}
+
+/* Below EXPLAIN, that is. */
+static trn_strbuf copy_plan(const char *file_type, size_t size, unsigned depth) {
+  return copy_inside(12, file_type, size, depth);
 }
 
 static void assert_becomes(trn_strbuf before, trn_strbuf after, bool is_older) {
@@ -810,6 +815,35 @@ static void file_formats_of_copy_become_datafusion_s(void **state) {
   assert_non_null(strstr(trn_error_message(error), "file format number 7"));
   trn_error_unref(error);
   trn__strbuf_finish(&wrong);
+}
+
+static void what_writes_is_refused_inside_another_plan(void **state) {
+  (void)state;
+  static const unsigned outer[] = {4, 5, 14, 3}; /* selection, limit, ANALYZE, projection */
+  static const unsigned writers[] = {11, 18, 20, 22, 27, 29, 33};
+  for (size_t i = 0; i < 4 * 7; i++) {
+    trn_strbuf body = {0}, out = {0};
+    trn_error *error = NULL;
+    bool changed;
+    put(&body, 1, "\x52\x00", 2);
+    trn_strbuf writer = around(writers[i / 4], &body);
+    assert_int_equal(trn__ballista_plan(writer.data, writer.size, false, &out, &changed, &error), TRN_OK);
+    trn__strbuf_finish(&out);
+    trn_strbuf input = around(1, &writer), plan = around(outer[i % 4], &input);
+    /* An EXPLAIN in front, which does not count, changes nothing. */
+    trn_strbuf both = {0};
+    put(&both, 12, input.data, input.size);
+    trn__strbuf_add(&both, plan.data, plan.size);
+    assert_int_equal(trn__ballista_plan(plan.data, plan.size, false, &out, &changed, &error), TRN_INVALID_ARGUMENT);
+    assert_non_null(strstr(trn_error_message(error), "inside another plan"));
+    trn_error_unref(error);
+    assert_int_equal(trn__ballista_plan(both.data, both.size, false, &out, &changed, NULL), TRN_INVALID_ARGUMENT);
+    trn__strbuf_finish(&body);
+    trn__strbuf_finish(&writer);
+    trn__strbuf_finish(&input);
+    trn__strbuf_finish(&plan);
+    trn__strbuf_finish(&both);
+  }
 }
 
 /* UnnestNode{input, options} under a projection, or in a subquery of one of its expressions. */
@@ -912,6 +946,7 @@ int main(void) {
       cmocka_unit_test(where_nothing_lies_elsewhere_rows_come_from_here),
       cmocka_unit_test(sessions_are_kept_and_removed),
       cmocka_unit_test(file_formats_of_copy_become_datafusion_s),
+      cmocka_unit_test(what_writes_is_refused_inside_another_plan),
       cmocka_unit_test(an_older_unnest_that_drops_nulls_says_so),
       cmocka_unit_test(every_cut_and_change_of_a_plan_is_survived),
       cmocka_unit_test(what_is_explained_is_found),
