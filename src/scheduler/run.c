@@ -213,6 +213,10 @@ static trn_status write_record(trn_job *job, trn_error **error) {
   void *self;
   const trn_job_store_ops *ops = trn_job_store_get_ops(job->scheduler->store, &self);
   pthread_mutex_lock(&job->mu);
+  if (!job->is_ours || job->has_ended) { /* `calls` would come too late */
+    pthread_mutex_unlock(&job->mu);
+    return trn_error_set(error, TRN_ABORTED, NULL, "The attempt is over");
+  }
   trn_job_record record = job->copy.record;
   job->is_dirty = false;
   job->calls++;
