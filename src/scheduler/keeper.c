@@ -44,9 +44,19 @@ static void look_after_all(trn_scheduler *s) {
 
 /* ---- others' jobs ---- */
 
+/* Nobody will say any more what becomes of another's job. */
+static void lose(trn_job *job) {
+  pthread_mutex_lock(&job->mu);
+  if (!job->is_ours) job->is_lost = true;
+  trn__job_event(job);
+  pthread_cond_broadcast(&job->changed);
+  pthread_mutex_unlock(&job->mu);
+}
+
 static void follow(trn_job *job) {
   trn_scheduler *s = job->scheduler;
   pthread_mutex_lock(&s->mu);
+  bool is_stopping = s->is_stopping;
   if (!job->is_followed && !s->is_stopping) {
     job->is_followed = true;
     job->refs++;
@@ -55,6 +65,7 @@ static void follow(trn_job *job) {
     pthread_cond_broadcast(&s->changed);
   }
   pthread_mutex_unlock(&s->mu);
+  if (is_stopping) lose(job);
 }
 
 static bool is_worth_following(trn_job *job) {
@@ -86,15 +97,10 @@ static void follow_all(trn_scheduler *s) {
   }
 }
 
-/* Nobody will say any more what becomes of others' jobs. */
 static void stop_following(trn_scheduler *s) {
   for (trn_job *job = take_followed(s), *next; job; job = next) {
     next = job->next_taken;
-    pthread_mutex_lock(&job->mu);
-    if (!job->is_ours) job->is_lost = true;
-    trn__job_event(job);
-    pthread_cond_broadcast(&job->changed);
-    pthread_mutex_unlock(&job->mu);
+    lose(job);
     trn_job_unref(job);
   }
 }
