@@ -148,6 +148,7 @@ struct ballista_job {
   int64_t result_expires_ns, expires_ns; /* once it is over */
   unsigned fetching;                     /* calls that read the result now */
   bool is_fetched;
+  bool is_made; /* its last row */
   bool is_counted; /* among service->active */
 };
 /* Makes one and puts it into the table. RESOURCE_EXHAUSTED. */
@@ -170,7 +171,7 @@ trn_status ballista__job_run(ballista_job *job, trn_session *session, trn_operat
 trn_status ballista__job_run_handed(ballista_job *job, trn_session *session, trn_operation *operation);
 /* The result is there, or begins to be made as it is fetched. */
 void ballista__job_succeed(ballista_job *job);
-/* Its last row was made: metrics are kept, the operation goes. */
+/* Its last row was made: metrics are kept, the operation goes; both on a worker. thread: any, does not block */
 void ballista__job_done(ballista_job *job);
 void ballista__job_fail(ballista_job *job, trn_status status, const trn_error *error);
 /* True: it was not over, and is now. A job that is over keeps its output. thread: any, does not block */

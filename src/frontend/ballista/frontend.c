@@ -14,6 +14,7 @@ struct ballista_method {
   const ProtobufCMessageDescriptor *request; /* NULL: of executors, and not served */
   trn_status (*handle)(ballista_rpc *rpc, ProtobufCMessage *request, trn_error **error);
   bool is_submission; /* decodes and plans; only of clients whose version fits */
+  bool blocks;        /* may wait for a cluster */
 };
 
 #define BALLISTA_PATH "/ballista.protobuf.SchedulerGrpc/"
@@ -25,7 +26,7 @@ static const ballista_method methods[] = {
     {BALLISTA_PATH "GetJobStatus", TRN_METHOD_UNARY, REQUEST(get_job_status_params), ballista__handle_get_status,
      false},
     {BALLISTA_PATH "GetJobMetrics", TRN_METHOD_UNARY, REQUEST(get_job_metrics_params), ballista__handle_get_metrics,
-     false},
+     false, true},
     {BALLISTA_PATH "CancelJob", TRN_METHOD_UNARY, REQUEST(cancel_job_params), ballista__handle_cancel, false},
     {BALLISTA_PATH "CleanJobData", TRN_METHOD_UNARY, REQUEST(clean_job_data_params), ballista__handle_clean, false},
     {BALLISTA_PATH "CreateUpdateSession", TRN_METHOD_UNARY, REQUEST(create_update_session_params),
@@ -189,7 +190,7 @@ static void on_message(trn_call *call, void *user, trn_slice message) {
   }
   rpc->message = message;
   bool entered = ballista__enter(rpc->service);
-  trn_pool *pool = rpc->method->is_submission ? rpc->service->pool : rpc->service->control;
+  trn_pool *pool = rpc->method->is_submission || rpc->method->blocks ? rpc->service->pool : rpc->service->control;
   if (entered && trn__pool_submit(pool, rpc_run, ballista__rpc_ref(rpc)) == TRN_OK) return;
   trn_call_finish(call, entered ? TRN_RESOURCE_EXHAUSTED : TRN_UNAVAILABLE,
                   entered ? "No worker thread can be started" : "The server is stopping", NULL, 0, NULL, 0);

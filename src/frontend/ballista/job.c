@@ -247,9 +247,8 @@ void ballista__job_succeed(ballista_job *job) {
   if (ends) tell(job);
 }
 
-/* Takes the operation out; its metrics stay. locks: none */
+/* Takes the operation out. locks: none */
 static void operation_end(ballista_job *job, bool is_cancelled) {
-  char *metrics = NULL;
   pthread_mutex_lock(&job->mutex);
   trn_operation *operation = job->operation;
   trn_session *session = job->session;
@@ -257,8 +256,18 @@ static void operation_end(ballista_job *job, bool is_cancelled) {
   job->session = NULL;
   pthread_mutex_unlock(&job->mutex);
   if (operation && is_cancelled) trn_operation_cancel(operation);
-  char *text = NULL;
-  if (operation && !is_cancelled && trn_operation_metrics(operation, &text) == TRN_OK && text &&
+  trn_operation_unref(operation);
+  trn_session_unref(session);
+  uncount(job);
+}
+
+/* Metrics outlive the operation, which goes only once they are there. thread: worker */
+static void keep_metrics(ballista_job *job) {
+  char *metrics = NULL, *text = NULL;
+  pthread_mutex_lock(&job->mutex);
+  trn_operation *operation = job->operation ? trn_operation_ref(job->operation) : NULL;
+  pthread_mutex_unlock(&job->mutex);
+  if (operation && trn_operation_metrics(operation, &text) == TRN_OK && text &&
       strnlen(text, TRN_BALLISTA_METRICS_BYTES_MAX + 1) <= TRN_BALLISTA_METRICS_BYTES_MAX)
     metrics = strdup(text);
   trn_free(text);
@@ -268,12 +277,31 @@ static void operation_end(ballista_job *job, bool is_cancelled) {
   pthread_mutex_unlock(&job->mutex);
   free(old);
   trn_operation_unref(operation);
-  trn_session_unref(session);
-  uncount(job);
+}
+
+/* thread: worker. Takes a reference. */
+static void end_run(void *argument) {
+  ballista_job *job = argument;
+  ballista_service *service = ballista__service_ref(job->service);
+  keep_metrics(job);
+  operation_end(job, false);
+  ballista__job_unref(job);
+  ballista__leave(service);
+  ballista__service_unref(service);
 }
 
 void ballista__job_done(ballista_job *job) {
-  operation_end(job, false);
+  ballista_service *service = job->service;
+  pthread_mutex_lock(&job->mutex);
+  job->is_made = true;
+  pthread_mutex_unlock(&job->mutex);
+  uncount(job);
+  bool entered = ballista__enter(service);
+  if (entered && trn__pool_submit(service->pool, end_run, ballista__job_ref(job)) == TRN_OK) return;
+  operation_end(job, false); /* without metrics, then */
+  if (!entered) return;
+  ballista__leave(service);
+  ballista__job_unref(job);
 }
 
 void ballista__job_fail(ballista_job *job, trn_status status, const trn_error *error) {
@@ -281,7 +309,7 @@ void ballista__job_fail(ballista_job *job, trn_status status, const trn_error *e
   pthread_mutex_lock(&job->mutex);
   bool ends = end(job, BALLISTA_FAILED);
   /* One whose rows are made as they are fetched was successful until now. */
-  bool turns = !ends && job->state == BALLISTA_SUCCESSFUL && job->operation;
+  bool turns = !ends && job->state == BALLISTA_SUCCESSFUL && job->operation && !job->is_made;
   if (turns) job->state = BALLISTA_FAILED;
   if (ends || turns) {
     job->failure = text;
@@ -296,7 +324,7 @@ void ballista__job_fail(ballista_job *job, trn_status status, const trn_error *e
 /* `with_rows`: also one that is successful, but has rows still to be made. */
 static bool cancel(ballista_job *job, bool with_rows) {
   pthread_mutex_lock(&job->mutex);
-  bool runs = !is_over(job) || (with_rows && job->operation && !job->is_handed);
+  bool runs = !is_over(job) || (with_rows && job->operation && !job->is_handed && !job->is_made);
   ballista_result *result = runs && job->result ? ballista__result_ref(job->result) : NULL;
   trn_operation *operation = runs && job->operation ? trn_operation_ref(job->operation) : NULL;
   pthread_mutex_unlock(&job->mutex);
