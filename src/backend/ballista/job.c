@@ -75,7 +75,10 @@ void trn__ballista_run_fail(trn_ballista_run *run, trn_status status, trn_error 
   if (is_first) run->status = status, run->error = error, error = NULL;
   pthread_mutex_unlock(&run->mu);
   trn_error_unref(error);
-  if (!is_first) return;
+  if (!is_first) { /* a pull that could not be answered when it was cancelled is answered now */
+    trn__ballista_output_wake(run, true);
+    return;
+  }
   trn__ballista_output_stop(run);
   trn__ballista_run_ended(run, status);
   trn__ballista_output_wake(run, true);
@@ -108,6 +111,7 @@ static void succeed(trn_ballista_run *run, trn_ballista_job *job) {
     trn__ballista_output_begin(run);
   } else {
     trn__ballista_run_ended(run, TRN_CANCELLED);
+    trn__ballista_output_wake(run, true);
   }
 }
 
