@@ -80,3 +80,21 @@ def test_an_endless_loop_can_be_interrupted(spark):
         time.sleep(0.05)
     thread.join(30)
     assert failed and "OPERATION_CANCELED" in str(failed[0]), failed
+
+
+def test_a_long_statement_can_be_interrupted(spark):
+    failed = []
+
+    def run():
+        try:
+            spark.sql("BEGIN SELECT sum(a.id * b.id % 7) FROM range(3000000) a CROSS JOIN range(3000000) b; END")
+        except Exception as error:  # noqa: BLE001
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(1)
+    while thread.is_alive() and not spark.interruptAll():
+        time.sleep(0.05)
+    thread.join(30)
+    assert failed and "OPERATION_CANCELED" in str(failed[0]), failed

@@ -428,6 +428,8 @@ static trn_status write_here(spark_execution *execution, trn_plan *plan, trn_tab
   trn_status status = spark__collect_ipc(execution->session->session, plan, execution->cancel, TRN_SCRIPT_BYTES_MAX,
                                          &rows, &fits, error);
   if (!status && !fits) status = trn_error_set(error, TRN_INTERNAL, NULL, "A write gave too many rows");
+  if (!status && trn_cancel_is_requested(execution->cancel))
+    status = trn_error_set(error, TRN_CANCELLED, NULL, "The request was cancelled");
   trn__strbuf_finish(&rows);
   trn_plan_unref(plan);
   if (!status) return trn_table_write_commit(write, -1, error);

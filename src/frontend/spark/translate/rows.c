@@ -33,18 +33,23 @@ static bool is_cancelled(const spark_translator *t) {
   return t->is_cancelled && t->is_cancelled(t->cancel_user);
 }
 
+/* Waits a little; true if nothing came. */
+static bool is_late(pthread_cond_t *cond, pthread_mutex_t *mu) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += POLL_NS;
+  if (until.tv_nsec >= 1000000000) {
+    until.tv_sec++;
+    until.tv_nsec -= 1000000000;
+  }
+  return pthread_cond_timedwait(cond, mu, &until) == ETIMEDOUT;
+}
+
 /* Waits for the completion; a cancellation makes the stream end early, the completion comes all the same. */
 static void wait_for(spark_translator *t, pull *p, trn_stream *stream) {
   pthread_mutex_lock(&p->mu);
   while (!p->done) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += POLL_NS;
-    if (until.tv_nsec >= 1000000000) {
-      until.tv_sec++;
-      until.tv_nsec -= 1000000000;
-    }
-    if (pthread_cond_timedwait(&p->cond, &p->mu, &until) != ETIMEDOUT || !is_cancelled(t)) continue;
+    if (!is_late(&p->cond, &p->mu) || !is_cancelled(t)) continue;
     pthread_mutex_unlock(&p->mu);
     trn_stream_cancel(stream);
     pthread_mutex_lock(&p->mu);
@@ -249,13 +254,18 @@ static void ipc_pulled(void *user, trn_status status, const trn_error *error, tr
   pthread_mutex_unlock(&p->mu);
 }
 
-static trn_status next_piece(trn_stream *stream, trn_strbuf *out, bool *more, trn_error **error) {
+static trn_status next_piece(trn_stream *stream, const trn_cancel *cancel, trn_strbuf *out, bool *more, trn_error **error) {
   ipc_pull p = {.mu = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
   trn_status status = trn_stream_next_ipc(stream, 0, ipc_pulled, &p, error);
   *more = false;
   if (status == TRN_OK) {
     pthread_mutex_lock(&p.mu);
-    while (!p.done) pthread_cond_wait(&p.cond, &p.mu);
+    while (!p.done) {
+      if (!is_late(&p.cond, &p.mu) || !trn_cancel_is_requested(cancel)) continue;
+      pthread_mutex_unlock(&p.mu);
+      trn_stream_cancel(stream);
+      pthread_mutex_lock(&p.mu);
+    }
     pthread_mutex_unlock(&p.mu);
     status = p.status;
     if (status && error && p.error) *error = trn_error_ref(p.error);
@@ -284,7 +294,7 @@ trn_status spark__collect_ipc(trn_session *session, trn_plan *plan, trn_cancel *
   if (status == TRN_OK) trn__strbuf_add(out, schema.data, schema.size);
   if (schema.release) schema.release(schema.owner);
   while (status == TRN_OK && more && *fits) {
-    status = next_piece(stream, out, &more, error);
+    status = next_piece(stream, cancel, out, &more, error);
     *fits = out->size <= bytes_max;
   }
   trn__ipc_eos(out);
