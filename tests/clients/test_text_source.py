@@ -1,4 +1,5 @@
 """Text files, as a real Spark 4.2 reads the same ones; what is not served says so."""
+import os
 import pytest
 
 
@@ -62,3 +63,10 @@ def test_many_lines(spark, tmp_path):
     frame = spark.read.text(str(tmp_path / "many.txt"))
     assert frame.count() == 200000
     assert frame.selectExpr("split(value, ' ')[0] AS w").groupBy("w").count().count() == 7
+
+
+def test_a_pipe_keeps_nobody_waiting(spark, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for read in (spark.read.text, spark.read.json):
+        with pytest.raises(Exception):
+            read(str(tmp_path / "pipe")).collect()

@@ -2,6 +2,8 @@
  * their lines (text_rows.c). */
 #ifndef TRN_FRONTEND_SPARK_TRANSLATE_INFER_H
 #define TRN_FRONTEND_SPARK_TRANSLATE_INFER_H
+#include <stdio.h>
+
 #include "frontend/spark/translate/scope.h"
 
 /* Spark's options of both formats, by their meaning. */
@@ -25,6 +27,8 @@ typedef struct spark_lines {
   char *line;
   size_t room;
 } spark_lines;
+/* A file; others (a pipe, a device) could keep whoever reads waiting: NULL. *exists: there is something, at least. */
+FILE *spark__open_regular(const char *path, bool *exists);
 bool spark__lines_open(spark_lines *lines, const char *path);
 /* The next line without its end; false: no more. */
 bool spark__lines_next(spark_lines *lines, const char **text, size_t *size);

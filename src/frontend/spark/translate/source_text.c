@@ -2,6 +2,7 @@
  * read here, into memory. */
 #include "frontend/spark/translate/source_text.h"
 #include "arrow/arrow_util.h"
+#include "frontend/spark/translate/infer.h"
 #include "frontend/wire/wire.h"
 #include <stdio.h>
 #include <sys/stat.h>
@@ -127,12 +128,14 @@ static trn_status split(lines *l, const char *text, size_t size, const char *con
 
 static trn_status read_file(lines *l, const char *path, char **out, size_t *size) {
   struct stat info;
-  FILE *file = fopen(path, "rbe");
+  bool exists = false;
+  FILE *file = spark__open_regular(path, &exists);
   trn_status status = TRN_OK;
   *out = NULL;
   *size = 0;
   if (!file || fstat(fileno(file), &info) != 0) {
-    status = spark__error(l->t, l->error, TRN_NOT_FOUND, "FAILED_READ_FILE.FILE_NOT_EXIST", NOWHERE, "path", path, NULL);
+    status = exists ? spark__error(l->t, l->error, TRN_INVALID_ARGUMENT, "FAILED_READ_FILE.NO_HINT", NOWHERE, "path", path, NULL)
+                    : spark__error(l->t, l->error, TRN_NOT_FOUND, "FAILED_READ_FILE.FILE_NOT_EXIST", NOWHERE, "path", path, NULL);
   } else if ((uint64_t)info.st_size > l->source->bytes_max) {
     status = trn_error_set(l->error, TRN_RESOURCE_EXHAUSTED, NULL, "A text file of more than TRN_TEXT_SOURCE_BYTES_MAX (%u) bytes.",
                            TRN_TEXT_SOURCE_BYTES_MAX);
@@ -140,6 +143,8 @@ static trn_status read_file(lines *l, const char *path, char **out, size_t *size
     status = trn__no_memory(l->error);
   } else {
     *size = fread(*out, 1, (size_t)info.st_size, file);
+    if (ferror(file))
+      status = spark__error(l->t, l->error, TRN_INVALID_ARGUMENT, "FAILED_READ_FILE.NO_HINT", NOWHERE, "path", path, NULL);
   }
   if (file) fclose(file);
   return status;

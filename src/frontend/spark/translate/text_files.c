@@ -1,5 +1,6 @@
 /* Options, files and lines of CSV and JSON. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -161,8 +162,18 @@ trn_status spark__expand_patterns(spark_translator *t, const char ***all, size_t
 
 /* ---- lines ---- */
 
+FILE *spark__open_regular(const char *path, bool *exists) {
+  struct stat about;
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  *exists = fd >= 0;
+  FILE *file = fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) ? fdopen(fd, "rb") : NULL;
+  if (!file && fd >= 0) close(fd);
+  return file;
+}
+
 bool spark__lines_open(spark_lines *lines, const char *path) {
-  *lines = (spark_lines){.file = fopen(path, "rbe")};
+  bool exists;
+  *lines = (spark_lines){.file = spark__open_regular(path, &exists)};
   return lines->file != NULL;
 }
 
