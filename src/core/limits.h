@@ -150,6 +150,7 @@
 
 #define TRN_TEXT_SOURCE_BYTES_MAX (1u << 30) /* of the text files of one read, which are in memory */
 #define TRN_SCRIPT_STEPS_MAX 1000000u      /* statements and rounds of loops that one script runs */
+#define TRN_SCRIPT_CONDITIONS_MAX 1000u    /* that a block of a script declares, and that its handlers name */
 #define TRN_SCRIPT_ROWS_MAX 100000u        /* of a FOR's query */
 #define TRN_SCRIPT_BYTES_MAX (64u << 20)   /* of the rows that a script answers with */
 

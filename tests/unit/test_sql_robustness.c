@@ -106,6 +106,9 @@ static void what_nests_too_deep_is_refused(void **state) {
                      TRN_RESOURCE_EXHAUSTED);
   }
   assert_int_equal(nested("select ", "(", 100000, "", ""), TRN_RESOURCE_EXHAUSTED);
+  assert_int_equal(nested("begin ", "declare a condition; ", 1001, "end", ""), TRN_RESOURCE_EXHAUSTED);
+  assert_int_equal(nested("begin declare exit handler for a", ", b", 1000, " select 1; end", ""), TRN_RESOURCE_EXHAUSTED);
+  assert_int_not_equal(nested("begin declare exit handler for a", ", b", 999, " select 1; end", ""), TRN_RESOURCE_EXHAUSTED);
   assert_int_equal(nested("select a from t group by cube((a, b)", ", a", 12, ")", ""), TRN_RESOURCE_EXHAUSTED);
   assert_int_equal(nested("select a from t group by a", ", rollup(a, b, c)", 20, "", ""), TRN_RESOURCE_EXHAUSTED);
 }

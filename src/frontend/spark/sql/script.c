@@ -106,6 +106,14 @@ static const char *sqlstate(sql_parser *p) {
   return state;
 }
 
+/* Each is compared with the others. */
+static void check_count(sql_parser *p, size_t count) {
+  if (count < TRN_SCRIPT_CONDITIONS_MAX) return;
+  p->status = trn_error_set(&p->error, TRN_RESOURCE_EXHAUSTED, NULL,
+                            "a block with more than TRN_SCRIPT_CONDITIONS_MAX (%u) conditions", TRN_SCRIPT_CONDITIONS_MAX);
+  longjmp(p->fail, 1);
+}
+
 /* What is declared has effect on handlers only, which match the condition of an error: nothing raises one's own. */
 static void condition(sql_parser *p, sql_list *declared, bool in_place) {
   size_t at = ++p->at;
@@ -116,6 +124,7 @@ static void condition(sql_parser *p, sql_list *declared, bool in_place) {
   if (sql__accept(p, KW_FOR)) sqlstate(p);
   if (!in_place)
     sql__refuse(p, at, at, "INVALID_ERROR_CONDITION_DECLARATION.NOT_AT_START_OF_COMPOUND_STATEMENT", "42K0R", params, 1);
+  check_count(p, declared->count);
   for (size_t i = 0; i < declared->count; i++) {
     trn_kv twice[] = {{"condition", params[0].value}};
     if (strcmp(declared->items[i], name) == 0) sql__refuse(p, at, at, "DUPLICATE_CONDITION_IN_SCOPE", "42734", twice, 1);
@@ -184,7 +193,7 @@ static spark_script *compound(sql_parser *p, const char *label) {
   return inside;
 }
 
-static void handler(sql_parser *p, sql_list *handlers) {
+static void handler(sql_parser *p, sql_list *handlers, size_t *named) {
   spark_script_handler *handler = sql__alloc(p, sizeof *handler);
   sql_list conditions = {0};
   size_t at = p->at, before = p->blocks;
@@ -192,6 +201,7 @@ static void handler(sql_parser *p, sql_list *handlers) {
   p->at += 3;
   sql__expect(p, KW_FOR);
   do {
+    check_count(p, (*named)++);
     sql__push(p, &conditions, handled(p));
   } while (sql__accept(p, SQL_COMMA));
   check_handled(p, at, &conditions);
@@ -384,6 +394,7 @@ static bool is_declaration(const spark_script *item) {
 static spark_script *body(sql_parser *p, sql_kind end1, sql_kind end2, sql_kind end3) {
   spark_script *script = node(p, SPARK_SCRIPT_BLOCK, NULL);
   sql_list items = {0}, handlers = {0}, conditions = {0};
+  size_t named = 0;
   bool may_declare = end3 == KW_BEGIN, first = true;
   unsigned rank = 0; /* 1: behind a handler, 2: behind a statement */
   sql__enter(p, SQL_DEPTH_QUERY);
@@ -396,7 +407,7 @@ static spark_script *body(sql_parser *p, sql_kind end1, sql_kind end2, sql_kind 
     if (at_handler(p)) {
       if (!may_declare || rank > 1)
         sql__refuse(p, at, at, "INVALID_HANDLER_DECLARATION.WRONG_PLACE_OF_DECLARATION", "42K0Q", NULL, 0);
-      handler(p, &handlers);
+      handler(p, &handlers, &named);
       if (rank == 0) rank = 1;
     } else if (at_condition(p)) {
       condition(p, &conditions, may_declare && rank == 0);
