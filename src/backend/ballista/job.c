@@ -89,22 +89,28 @@ void trn__ballista_run_fail(trn_ballista_run *run, trn_status status, trn_error 
 /* A finished job: its output is fetched, unless nobody wants it. */
 static void succeed(trn_ballista_run *run, trn_ballista_job *job) {
   size_t count = job->location_count;
+  trn_error *error = NULL;
   trn_ballista_slot *slots = calloc(count ? count : 1, sizeof *slots);
   for (size_t i = 0; slots && i < count; i++) {
     slots[i].run = run;
     slots[i].last = &slots[i].first;
   }
+  if (!slots) (void)trn__no_memory(&error);
   pthread_mutex_lock(&run->mu);
   run->job = trn__ballista_job_ref(job);
   run->slots = slots;
   run->is_final = true;
   atomic_fetch_sub(&run->backend->following, 1);
   bool is_wanted = !run->is_cancelled && !run->status, is_held = run->is_held;
+  if (is_wanted && !slots) { /* under this lock: nobody looks for slots that are not there */
+    run->status = TRN_RESOURCE_EXHAUSTED;
+    run->error = error, error = NULL;
+  }
   pthread_mutex_unlock(&run->mu);
-  if (!slots) {
-    trn_error *error = NULL;
-    trn_status status = trn__no_memory(&error);
-    trn__ballista_run_fail(run, status, error);
+  trn_error_unref(error);
+  if (is_wanted && !slots) {
+    trn__ballista_run_ended(run, TRN_RESOURCE_EXHAUSTED);
+    trn__ballista_output_wake(run, true);
   } else if (is_wanted && is_held) {
     atomic_store(&run->state, TRN_OPERATION_FINISHED); /* its output lies where it is */
   } else if (is_wanted) {
