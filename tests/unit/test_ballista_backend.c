@@ -376,6 +376,7 @@ static void a_scheduler_that_does_not_answer_fails_the_query_in_time(void **stat
   rig_open(&r, (trn_ballista_options){.timeout_ms = 100});
   assert_int_equal(read_failure(start(&r), message), TRN_DEADLINE_EXCEEDED);
   assert_has(message, "job job-1 was lost");
+  assert_true(script_await(&r.script, &r.script.cancelled, 1));
   rig_close(&r);
 }
 

@@ -139,6 +139,12 @@ static unsigned longest_pause(const trn_ballista_run *run) {
   return pause < TRN_BALLISTA_POLL_MS_MAX ? pause : TRN_BALLISTA_POLL_MS_MAX;
 }
 
+/* Nobody looks after the job any more: it is cancelled if that can be. */
+static void give_up(trn_ballista_run *run, trn_status status, trn_error *error) {
+  trn__ballista_cancel(run->backend->client, run->job_id, ignored, NULL, NULL);
+  end_with(run, status, error);
+}
+
 /* Waits longer the longer the job takes. Takes the reference of the poll that was. */
 static void poll_later(trn_ballista_run *run) {
   unsigned longest = longest_pause(run);
@@ -149,7 +155,7 @@ static void poll_later(trn_ballista_run *run) {
   if (!atomic_load(&run->backend->is_closing) && !trn__ballista_after(run->backend->client, delay, poll, run)) return;
   trn_error *error = NULL;
   trn_status status = trn_error_set(&error, TRN_UNAVAILABLE, NULL, "job %s is not followed any more", run->job_id);
-  end_with(run, status, error);
+  give_up(run, status, error);
   trn__ballista_run_unref(run);
 }
 
@@ -161,7 +167,7 @@ static void poll_missed(trn_ballista_run *run, trn_status status, const trn_erro
     return;
   }
   status = trn_error_set(&error, status, NULL, "job %s was lost: %s", run->job_id, trn_error_message(why));
-  end_with(run, status, error);
+  give_up(run, status, error);
   trn__ballista_run_unref(run);
 }
 
