@@ -103,7 +103,7 @@ static void learn(trn_job *job, trn_job_copy *copy) {
   bool is_newer = r->attempt > old_record->attempt || r->submitted_ms != old_record->submitted_ms;
   bool is_same_or_on =
       r->attempt == old_record->attempt && (trn__job_is_active(old_record->state) || !trn__job_is_active(r->state));
-  if (!job->is_ours && (is_newer || is_same_or_on)) {
+  if (!job->is_ours && !job->is_adopting && (is_newer || is_same_or_on)) {
     if (is_newer) trn_error_unref(job->failure), job->failure = NULL;
     trn_job_copy old = job->copy;
     job->copy = *copy;
@@ -231,6 +231,13 @@ trn_status trn_job_cancel(trn_job *job, trn_error **error) {
   bool adopted = false;
   if (is_lost(job, &copy.record) && job->scheduler->runner->probe)
     status = trn__job_adopt(job, &copy, false, &adopted, error);
+  pthread_mutex_lock(&job->mu);
+  is_ours = job->is_ours;
+  pthread_mutex_unlock(&job->mu);
+  if (is_ours) { /* another caller has adopted it meanwhile, maybe without the wish */
+    trn__job_cancel_here(job);
+    adopted = true;
+  }
   if (!status && !adopted && is_lost(job, &copy.record)) status = cancel_lost(job, &copy.record, error);
   trn__job_copy_finish(&copy);
   return status ? status : trn__job_refresh(job, false, error);

@@ -77,7 +77,7 @@ static trn_status probe(trn_scheduler *s, const trn_job_record *record, bool *go
   return status;
 }
 
-trn_status trn__job_adopt(trn_job *job, const trn_job_copy *from, bool resubmit, bool *adopted, trn_error **error) {
+static trn_status adopt(trn_job *job, const trn_job_copy *from, bool resubmit, bool *adopted, trn_error **error) {
   trn_scheduler *s = job->scheduler;
   const trn_job_record *old = &from->record;
   void *self;
@@ -85,7 +85,6 @@ trn_status trn__job_adopt(trn_job *job, const trn_job_copy *from, bool resubmit,
   trn_job_record now = *old;
   trn_job_copy copy;
   bool goes_on;
-  *adopted = false;
   trn_status status = probe(s, old, &goes_on, error);
   if (status || (!goes_on && !resubmit)) return status;
   if (!goes_on && !old->format)
@@ -116,6 +115,23 @@ trn_status trn__job_adopt(trn_job *job, const trn_job_copy *from, bool resubmit,
   }
   if (*adopted) trn__job_begin(job, &copy, NULL, NULL, goes_on);
   trn__job_copy_finish(&copy);
+  return status;
+}
+
+trn_status trn__job_adopt(trn_job *job, const trn_job_copy *from, bool resubmit, bool *adopted, trn_error **error) {
+  const trn_job_record *known = &job->copy.record, *old = &from->record;
+  *adopted = false;
+  pthread_mutex_lock(&job->mu);
+  while (job->is_adopting) pthread_cond_wait(&job->changed, &job->mu);
+  bool is_late = known->submitted_ms == old->submitted_ms && known->attempt > old->attempt;
+  if (!is_late) job->is_adopting = true;
+  pthread_mutex_unlock(&job->mu);
+  if (is_late) return TRN_OK;
+  trn_status status = adopt(job, from, resubmit, adopted, error);
+  pthread_mutex_lock(&job->mu);
+  job->is_adopting = false;
+  pthread_cond_broadcast(&job->changed);
+  pthread_mutex_unlock(&job->mu);
   return status;
 }
 

@@ -149,6 +149,7 @@ struct trn_job {
   trn_job_copy copy;     /* what is known */
   bool is_ours;          /* an attempt runs here: `copy` is the truth; else the store is */
   bool is_lost, is_gone; /* gone: forgotten by the store */
+  bool is_adopting;      /* somebody here is taking it: one at a time, for the store lets an owner take twice */
   bool is_cancelling, is_abandoned;
   bool is_starting, has_ended; /* the runner has not returned yet; has reported the end */
   bool is_dirty;               /* counts that the store does not have */
