@@ -68,7 +68,7 @@ static trn_status submit(trn_ballista *b, trn_layer_session *session, const trn_
     status = trn__ballista_run_start(b, &named, trn_layer_session_get(session), plan, NULL, out, &why);
     if (!status && own) learn_functions(b, TRN_BALLISTA_FUNCTIONS_ALL);
     if (status == TRN_INVALID_ARGUMENT) { /* a plan of ours that it cannot read: it is made of other things */
-      if (own && !b->options.functions) learn_functions(b, TRN_BALLISTA_FUNCTIONS_STOCK);
+      if (own && known_functions(b) == TRN_BALLISTA_FUNCTIONS_AUTO) learn_functions(b, TRN_BALLISTA_FUNCTIONS_STOCK);
       return stay(b, session, request, why, out, error);
     }
   }
