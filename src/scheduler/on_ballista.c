@@ -167,6 +167,12 @@ static bool look(remote_run *r) {
   bool is_cancelled = atomic_load(&r->is_cancelled);
   trn_ballista_state state = r->told ? r->told->state : TRN_BALLISTA_UNKNOWN;
   if (atomic_load(&r->is_abandoned)) {
+    if (is_cancelled) { /* nobody asks again: waits until it was heard, for the client may go next */
+      question q;
+      question_init(&q);
+      (void)question_wait(&q, trn__ballista_cancel(r->b->client, r->backend_id, on_answer, &q, NULL), NULL);
+      question_finish(&q);
+    }
     fail(r, TRN_CANCELLED, "given up");
     return true;
   }

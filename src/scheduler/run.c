@@ -143,7 +143,8 @@ void trn__job_write_end(trn_job *job) {
   const trn_job_store_ops *ops = trn_job_store_get_ops(s->store, &self);
   pthread_mutex_lock(&job->mu);
   trn_job_record end = end_record(job);
-  bool is_dropped = job->is_abandoned && end.state != TRN_JOB_SUCCEEDED && !job->is_cancelling;
+  /* What was cancelled and may go on elsewhere is left to whoever finds it, with the wish. */
+  bool is_dropped = job->is_abandoned && end.state != TRN_JOB_SUCCEEDED && (!job->is_cancelling || s->runner->probe);
   pthread_mutex_unlock(&job->mu);
   bool is_lost = end.state == TRN_JOB_LOST;
   trn_status status = is_dropped ? TRN_ABORTED
