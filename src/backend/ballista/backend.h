@@ -77,7 +77,7 @@ typedef struct trn_ballista_run {
   size_t piece_bytes_max;
   /* touched by the delivery that is on only */
   trn_shared_array *rest; /* rows from rest_at on are still to be sent */
-  int64_t rest_at;
+  int64_t rest_at, rest_rows; /* so many of them may fit into a piece; 0: not known */
 } trn_ballista_run;
 
 /* Submits `plan` (taken) and waits for the scheduler's answer. `schema`: of the result, NULL: that of request->plan.

@@ -201,11 +201,18 @@ typedef struct answer {
   trn_ipc_piece piece;
 } answer;
 
-/* Rows that are left from a batch that was too large: as many as fit, by the average. */
+/* How many rows fit, when `rows` of them took `size` bytes: at least one. */
+static int64_t rows_that_fit(int64_t rows, size_t size, size_t bytes_max) {
+  double fit = (double)rows * (double)bytes_max / (double)size * 0.95;
+  return fit < 1 ? 1 : fit < 1e18 ? (int64_t)fit : INT64_MAX / 2;
+}
+
+/* Rows that are left from a batch that was too large: as many as fit, by the average of those before. */
 static void cut(trn_ballista_run *run, size_t bytes_max, answer *a) {
   const struct ArrowArray *whole = trn__shared_array_get(run->rest);
   int64_t rows = whole->length - run->rest_at;
   struct ArrowArray part = {0};
+  if (run->rest_rows && run->rest_rows < rows) rows = run->rest_rows;
   for (;;) {
     trn_status status = trn__shared_array_slice(run->rest, run->rest_at, rows, &part);
     if (status) {
@@ -215,11 +222,12 @@ static void cut(trn_ballista_run *run, size_t bytes_max, answer *a) {
     a->status = trn__ballista_rows_piece(&run->schema, &part, &a->piece, &a->error);
     trn__array_release(&part);
     if (a->status || a->piece.size <= bytes_max || rows == 1) break;
-    int64_t fit = (int64_t)((double)rows * (double)bytes_max / (double)a->piece.size * 0.95);
-    rows = fit < 1 ? 1 : fit < rows ? fit : rows - 1;
+    int64_t fit = rows_that_fit(rows, a->piece.size, bytes_max);
+    rows = fit < rows ? fit : rows - 1;
     a->piece.release(a->piece.owner);
     a->piece = (trn_ipc_piece){0};
   }
+  run->rest_rows = a->status ? 0 : rows_that_fit(rows, a->piece.size, bytes_max);
   run->rest_at += rows;
   if (run->rest_at < whole->length) return;
   trn__shared_array_unref(run->rest);
@@ -240,7 +248,7 @@ static void convert(trn_ballista_run *run, trn_ballista_message message, bool wa
     a->status = trn__no_memory(&a->error);
     return;
   }
-  run->rest_at = 0;
+  run->rest_at = run->rest_rows = 0;
   cut(run, bytes_max, a);
 }
 
