@@ -77,6 +77,11 @@ static bool look_at_process(const trn_warehouse *w, const char *id, uint64_t *ol
   return alive;
 }
 
+bool trn__process_is_alive(const trn_warehouse *w, const char *id) {
+  uint64_t oldest = UINT64_MAX;
+  return trn__uuid_is_valid(id) && look_at_process(w, id, &oldest);
+}
+
 /* The oldest snapshot that any process uses; ids of those alive into `alive`. False: out of memory. */
 static bool look_at_processes(trn_warehouse *w, trn_map *alive, uint64_t *oldest) {
   *oldest = atomic_load(w->oldest);
@@ -265,6 +270,7 @@ static void sweep_writes(trn_warehouse *w, trn_arena *arena, const trn_map *aliv
     if (status || !more) break;
     const char *directory = trn__sql_column(statement, 0), *process = trn__sql_column(statement, 1);
     if (!directory || !process || trn__map_get(alive, process, strlen(process))) continue;
+    if (trn__process_is_alive(w, process)) continue; /* it began after the list was read */
     char *copy = trn__arena_strdup(arena, directory);
     if (!copy || !trn__vec_push(&dead, copy)) status = TRN_RESOURCE_EXHAUSTED;
   }

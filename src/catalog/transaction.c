@@ -319,7 +319,8 @@ static void sweep_one(trn_warehouse *w, const char *name, const trn_map *alive) 
   int file = path.failed || owner.failed ? -1 : open(owner.data, O_RDONLY | O_CLOEXEC);
   ssize_t got = file >= 0 ? read(file, id, TRN_UUID_SIZE - 1) : -1;
   if (file >= 0) close(file);
-  if (got == TRN_UUID_SIZE - 1 && trn__uuid_is_valid(id) && !trn__map_get(alive, id, strlen(id))) {
+  bool is_known = got == TRN_UUID_SIZE - 1 && trn__uuid_is_valid(id);
+  if (is_known && !trn__map_get(alive, id, strlen(id)) && !trn__process_is_alive(w, id)) { /* it may have begun since */
     if (is_listed(w, name)) unlink(owner.data);
     else trn__remove_all(path.data);
   }

@@ -195,6 +195,7 @@ trn_status trn__warehouse_drop_partitions(void *self, trn_session *session, cons
 /* ---- sweep.c ---- */
 trn_status trn__process_open(trn_warehouse *w, trn_error **error); /* the process file */
 void trn__process_close(trn_warehouse *w);
+bool trn__process_is_alive(const trn_warehouse *w, const char *id); /* now; a dead one's file is removed */
 /* A snapshot is about to be read: nothing that it may see goes, until trn__pin_add or trn__pin_cancel. */
 void trn__pin_before(trn_warehouse *w);
 /* It was read, with this sequence: stays until unpinned. Ends `before` in either case. False: out of memory. */
