@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "frontend/ballista/ballista.h"
 #include "plan/ballista_plan.h"
 #include "support/ballista_caller.h"
 
@@ -817,6 +818,41 @@ static void file_formats_of_copy_become_datafusion_s(void **state) {
   trn__strbuf_finish(&wrong);
 }
 
+static void metrics_of_a_cluster_keep_their_stages(void **state) {
+  (void)state;
+  trn_arena *arena = trn__arena_create(0);
+  Ballista__Protobuf__GetJobMetricsResult flat = BALLISTA__PROTOBUF__GET_JOB_METRICS_RESULT__INIT, staged = flat,
+                                          empty = flat;
+  assert_int_equal(ballista__metrics_of(arena,
+                                        "[{\"node\":0,\"name\":\"A\",\"metrics\":{\"output_rows\":5}},"
+                                        "{\"node\":1,\"parent\":0,\"name\":\"B\",\"metrics\":{}}]",
+                                        &flat),
+                   TRN_OK);
+  assert_int_equal(flat.n_stages, 1);
+  assert_int_equal(flat.stages[0]->stage_id, 1);
+  assert_int_equal(flat.stages[0]->n_operators, 2);
+  assert_int_equal(flat.stages[0]->operators[1]->depth, 1);
+  assert_int_equal(ballista__metrics_of(arena,
+                                        "[{\"stage\":3,\"partitions\":2,\"operators\":[]},"
+                                        "{\"stage\":7,\"partitions\":4,\"operators\":[{\"depth\":0,\"name\":\"W\","
+                                        "\"description\":\"W: x\",\"metrics\":{}},{\"depth\":1,\"name\":\"S\","
+                                        "\"description\":\"S: y\",\"metrics\":{\"output_rows\":42}}]}]",
+                                        &staged),
+                   TRN_OK);
+  assert_int_equal(staged.n_stages, 2);
+  assert_int_equal(staged.stages[0]->stage_id, 3);
+  assert_int_equal(staged.stages[1]->stage_id, 7);
+  assert_int_equal(staged.stages[1]->partitions, 4);
+  assert_int_equal(staged.stages[1]->n_operators, 2);
+  assert_int_equal(staged.stages[1]->operators[1]->depth, 1);
+  assert_string_equal(staged.stages[1]->operators[1]->operator_type, "S");
+  assert_string_equal(staged.stages[1]->operators[1]->operator_desc, "S: y");
+  assert_int_equal(staged.stages[1]->operators[1]->metrics[0]->output_rows, 42);
+  assert_int_equal(ballista__metrics_of(arena, "[]", &empty), TRN_OK);
+  assert_int_equal(empty.n_stages, 0);
+  trn__arena_unref(arena);
+}
+
 static void what_writes_is_refused_inside_another_plan(void **state) {
   (void)state;
   static const unsigned outer[] = {4, 5, 14, 3}; /* selection, limit, ANALYZE, projection */
@@ -946,6 +982,7 @@ int main(void) {
       cmocka_unit_test(where_nothing_lies_elsewhere_rows_come_from_here),
       cmocka_unit_test(sessions_are_kept_and_removed),
       cmocka_unit_test(file_formats_of_copy_become_datafusion_s),
+      cmocka_unit_test(metrics_of_a_cluster_keep_their_stages),
       cmocka_unit_test(what_writes_is_refused_inside_another_plan),
       cmocka_unit_test(an_older_unnest_that_drops_nulls_says_so),
       cmocka_unit_test(every_cut_and_change_of_a_plan_is_survived),

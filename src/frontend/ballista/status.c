@@ -196,22 +196,32 @@ static bool metric_of(trn_arena *arena, const char *name, double number, Ballist
   return true;
 }
 
-/* One operator: {"node", "parent", "name", "metrics"}. `depths`: of those before it. */
+/* A number of an object that is none of its parts' counts; what is none is `otherwise`. */
+static uint32_t number_of(const cJSON *object, const char *name, uint32_t otherwise) {
+  const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, name);
+  bool is_good = cJSON_IsNumber(number) && number->valuedouble >= 0 && number->valuedouble <= UINT32_MAX;
+  return is_good ? (uint32_t)number->valuedouble : otherwise;
+}
+
+/* One operator: {"node", "parent", "name", "metrics"}, or of a cluster {"depth", "name", "description", "metrics"}.
+ * `depths`: of those before it. */
 static bool operator_of(trn_arena *arena, const cJSON *node, uint32_t *depths, size_t index,
                         Ballista__Protobuf__OperatorWithMetrics *out) {
   const cJSON *name = cJSON_GetObjectItemCaseSensitive(node, "name"), *metric;
   const cJSON *parent = cJSON_GetObjectItemCaseSensitive(node, "parent");
   const cJSON *metrics = cJSON_GetObjectItemCaseSensitive(node, "metrics");
   size_t count = cJSON_IsObject(metrics) ? (size_t)cJSON_GetArraySize(metrics) : 0;
+  const cJSON *description = cJSON_GetObjectItemCaseSensitive(node, "description");
   ballista__protobuf__operator_with_metrics__init(out);
-  depths[index] = 0;
+  depths[index] = number_of(node, "depth", 0);
   if (cJSON_IsNumber(parent) && parent->valuedouble >= 0 && parent->valuedouble < (double)index)
     depths[index] = depths[(size_t)parent->valuedouble] + 1;
   out->depth = depths[index];
   out->operator_type = out->operator_desc = trn__arena_strdup(arena, cJSON_IsString(name) ? name->valuestring : "");
+  if (cJSON_IsString(description)) out->operator_desc = trn__arena_strdup(arena, description->valuestring);
   out->metrics = TRN_NEW_N(arena, Ballista__Protobuf__OperatorMetric *, count + 1);
   Ballista__Protobuf__OperatorMetric *items = TRN_NEW_N(arena, Ballista__Protobuf__OperatorMetric, count + 1);
-  if (!out->operator_type || !out->metrics || !items) return false;
+  if (!out->operator_type || !out->operator_desc || !out->metrics || !items) return false;
   if (count) cJSON_ArrayForEach(metric, metrics) {
       if (!cJSON_IsNumber(metric) || !metric->string) continue;
       if (!metric_of(arena, metric->string, metric->valuedouble, &items[out->n_metrics])) return false;
@@ -221,35 +231,46 @@ static bool operator_of(trn_arena *arena, const cJSON *node, uint32_t *depths, s
   return true;
 }
 
-/* One stage with the operators of an array. */
-static bool stage_of(trn_arena *arena, const cJSON *nodes, Ballista__Protobuf__GetJobMetricsResult *out) {
-  size_t count = (size_t)cJSON_GetArraySize(nodes), index = 0;
+/* One more stage with the operators of an array; `told`: what is said of it, or NULL. Room is there. */
+static bool stage_of(trn_arena *arena, const cJSON *nodes, const cJSON *told,
+                     Ballista__Protobuf__GetJobMetricsResult *out) {
+  size_t count = cJSON_IsArray(nodes) ? (size_t)cJSON_GetArraySize(nodes) : 0, index = 0;
   Ballista__Protobuf__JobStageMetrics *stage = TRN_NEW(arena, Ballista__Protobuf__JobStageMetrics);
   Ballista__Protobuf__OperatorWithMetrics *items = TRN_NEW_N(arena, Ballista__Protobuf__OperatorWithMetrics, count + 1);
   uint32_t *depths = TRN_NEW_N(arena, uint32_t, count + 1);
   Ballista__Protobuf__OperatorWithMetrics **operators =
       TRN_NEW_N(arena, Ballista__Protobuf__OperatorWithMetrics *, count + 1);
-  out->stages = TRN_NEW(arena, Ballista__Protobuf__JobStageMetrics *);
-  if (!stage || !items || !depths || !operators || !out->stages) return false;
+  if (!stage || !items || !depths || !operators) return false;
   const cJSON *node;
-  cJSON_ArrayForEach(node, nodes) {
+  if (count) cJSON_ArrayForEach(node, nodes) {
     if (!operator_of(arena, node, depths, index, &items[index])) return false;
     operators[index] = &items[index];
     index++;
   }
   ballista__protobuf__job_stage_metrics__init(stage);
-  stage->stage_id = STATUS_STAGE;
-  stage->partitions = 1;
+  stage->stage_id = number_of(told, "stage", STATUS_STAGE);
+  stage->partitions = number_of(told, "partitions", 1);
   stage->operators = operators;
   stage->n_operators = index;
-  out->stages[0] = stage;
-  out->n_stages = index ? 1 : 0;
+  if (index || told) out->stages[out->n_stages++] = stage;
+  return true;
+}
+
+/* Operators of one stage, or stages of a cluster's job: [{"stage", "partitions", "operators"}]. */
+static bool stages_of(trn_arena *arena, const cJSON *array, Ballista__Protobuf__GetJobMetricsResult *out) {
+  out->stages = TRN_NEW_N(arena, Ballista__Protobuf__JobStageMetrics *, (size_t)cJSON_GetArraySize(array) + 1);
+  if (!out->stages) return false;
+  const cJSON *stage;
+  if (!cJSON_GetObjectItemCaseSensitive(array->child, "operators")) return stage_of(arena, array, NULL, out);
+  cJSON_ArrayForEach(stage, array) {
+    if (!stage_of(arena, cJSON_GetObjectItemCaseSensitive(stage, "operators"), stage, out)) return false;
+  }
   return true;
 }
 
 trn_status ballista__metrics_of(trn_arena *arena, const char *json, Ballista__Protobuf__GetJobMetricsResult *out) {
   cJSON *root = json ? cJSON_Parse(json) : NULL;
-  bool good = !cJSON_IsArray(root) || stage_of(arena, root, out);
+  bool good = !cJSON_IsArray(root) || stages_of(arena, root, out);
   cJSON_Delete(root);
   return good ? TRN_OK : TRN_RESOURCE_EXHAUSTED;
 }
