@@ -455,23 +455,36 @@ static trn_status text_column(spark_translator *t, const file_read *read, const 
   return TRN_OK;
 }
 
+/* The rows of the files as a source that only who may read what the label says may open. */
+static trn_status open_rows(spark_translator *t, const file_read *read, const trn_vec *files, const char *name, trn_scan_label *label,
+                            trn_source **source, const trn_field **fields, uint32_t *count, trn_error **error) {
+  trn_strbuf rows = {0};
+  trn_status status = spark__text_source_rows(t, files, &read->partitions, &read->lines, name, &rows, error);
+  const trn_source_request request = {
+      .struct_size = sizeof request, .format = "ipc", .data = rows.data, .data_size = rows.size, .label = label};
+  if (!status) status = spark__open_source(t, &request, NULL, source, fields, count, error);
+  trn__strbuf_finish(&rows);
+  return status;
+}
+
 static trn_status read_text(spark_translator *t, file_read *read, const spark_qualifier *qualifier, spark_relation *out,
                             trn_error **error) {
-  trn_strbuf rows = {0};
+  const trn_vec none = {0};
   trn_source *source = NULL;
   const trn_field *fields = NULL;
   const char *name = NULL, *label = trn__arena_printf(t->arena, "text %s", read->paths[0]);
   uint32_t count = 0;
   trn_scan_info info;
+  trn_scan_label *may = NULL;
   trn_status status = label ? find_partitions(t, read, error) : trn__no_memory(error);
   if (!status) status = text_column(t, read, &name, error);
   if (!status) status = files_info(t, read, &info, error);
-  if (!status) status = spark__text_source_rows(t, &read->files, &read->partitions, &read->lines, name, &rows, error);
-  const trn_source_request request = {
-      .struct_size = sizeof request, .format = "ipc", .data = rows.data, .data_size = rows.size};
-  if (!status) status = spark__open_source(t, &request, NULL, &source, &fields, &count, error);
+  if (!status && read->table) info = table_info(read, &info);
+  if (!status && trn_scan_label_create(&info, &may)) status = trn__no_memory(error);
+  if (!status) status = open_rows(t, read, &none, name, may, &source, &fields, &count, error); /* refused before a file is read */
+  if (!status) status = open_rows(t, read, &read->files, name, may, &source, &fields, &count, error);
+  trn_scan_label_unref(may);
   if (!status) status = spark__scan_source(t, source, fields, NULL, count, label, &info, qualifier, out, error);
-  trn__strbuf_finish(&rows);
   return status ? status : partition_values(t, read, out, error);
 }
 
