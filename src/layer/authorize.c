@@ -152,7 +152,7 @@ static trn_status decide(const inquiry *q, trn_access_kind kind, trn_access_acti
   return status;
 }
 
-static trn_status decide_path(const inquiry *q, trn_access_action action, const char *path) {
+static trn_status decide_text(const inquiry *q, trn_access_action action, const char *path) {
   char *given = trn__path_normal(path, false), *real = trn__path_normal(path, true);
   trn_status status = given && real ? TRN_OK : trn__no_memory(q->error);
   /* Both what the client wrote and where it leads. */
@@ -165,6 +165,20 @@ static trn_status decide_path(const inquiry *q, trn_access_action action, const 
   }
   free(given);
   free(real);
+  return status;
+}
+
+static trn_status decide_path(const inquiry *q, trn_access_action action, const char *path) {
+  size_t size = strcspn(path, "*?[");
+  trn_status status = decide_text(q, action, path);
+  if (status || action != TRN_ACTION_READ || !path[size]) return status;
+  /* A pattern that an engine is yet to match: it may find anything below the directory before it. */
+  while (size && path[size - 1] != '/') size--;
+  char *directory = strndup(path, size), *normal = directory ? trn__path_normal(directory, false) : NULL;
+  if (!normal) status = trn__no_memory(q->error);
+  else if (normal[0] == '/') status = decide_text(q, action, directory);
+  free(normal);
+  free(directory);
   return status;
 }
 

@@ -140,8 +140,8 @@ char *trn__path_normal(const char *path, bool follows) {
     path += 5;
     if (strncmp(path, "//", 2) == 0 && path[2] == '/') path += 2;
   }
-  const char *scheme = strstr(path, "://");
-  if (scheme && scheme > path) return url_normal(path, scheme + 3);
+  size_t scheme = strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-.");
+  if (scheme && strncmp(path + scheme, "://", 3) == 0) return url_normal(path, path + scheme + 3);
   trn_strbuf text = {0};
   if (path[0] != '/') { /* as the process would take it */
     char *here = realpath(".", NULL);

@@ -416,6 +416,16 @@ def test_a_warehouses_files_are_closed_even_where_all_is_allowed(tmp_path):
         for path in (parquets[0], parquets[0].parent, f"{tmp_path}/warehouse", f"{tmp_path}/link/{parquets[0].relative_to(tmp_path / 'warehouse')}",
                      f"{tmp_path}/files/../warehouse", f"file:{parquets[0]}", f"{tmp_path}/warehouse/*/*", str(tmp_path), "/"):
             assert REFUSED in outcome(lambda: ann.sql(f"SELECT * FROM parquet.`{path}`")), path
+        hidden = str(parquets[0].parent)
+        assert REFUSED in outcome(lambda: ann.spark.read.text(hidden).collect())
+        hosted, escaped = f"//localhost{hidden}", hidden.replace("warehouse", "ware%68ouse")
+        for path in (f"file:{hosted}", f"FILE://{hidden}", f"FILE:{hidden}", f" file://{hidden}", f"file://{escaped}", f"file:{escaped}",
+                     f"file://{tmp_path}/files/%2e%2e/warehouse/hidden", f"file://{tmp_path}/a:///../../{hidden}",
+                     f"file://{hidden}?", f"file://{hidden}#x", f"{tmp_path}/ware[h]ouse/hid[d]en", f"{tmp_path}/**/x{{*}}"):
+            for read in (lambda: ann.spark.read.parquet(path), lambda: ann.spark.read.schema("ssn string").json(path)):
+                assert isinstance(outcome(lambda: read().collect()), str), path
+        for path in (f"file:{tmp_path}/files", f"file://{tmp_path}/files", f"{tmp_path}/fil*s", f"file://{tmp_path}/fil[e]s"):
+            assert ann.spark.read.parquet(path).count() == 4, path
         assert REFUSED in outcome(lambda: ann.sql(f"CREATE TABLE mine USING parquet LOCATION '{parquets[0].parent}'"))
         assert REFUSED in outcome(lambda: ann.flight_sql(f"CREATE EXTERNAL TABLE mine STORED AS parquet LOCATION '{parquets[0].parent}'"))
         assert REFUSED in outcome(lambda: ann.spark.range(1).write.mode("append").parquet(str(parquets[0].parent)))
