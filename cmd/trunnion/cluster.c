@@ -135,11 +135,11 @@ static bool read_directory(cluster_run *run) {
   struct stat info;
   bool ok = real && stat(real, &info) == 0 && S_ISDIR(info.st_mode) && strlen(real) < sizeof run->directory;
   /* In a directory that everybody can write to, somebody else may have made it. */
-  bool is_mine = ok && (info.st_uid == getuid() || getuid() == 0);
+  bool is_mine = ok && info.st_uid == getuid() && !(info.st_mode & (S_IWGRP | S_IWOTH));
   if (ok) snprintf(run->directory, sizeof run->directory, "%s", real);
   free(real);
   if (!ok) return complain("--work-dir %s: no directory that can be used", text);
-  return is_mine || complain("--work-dir %s belongs to somebody else", text);
+  return is_mine || complain("--work-dir %s belongs to somebody else, or others can write to it", text);
 }
 
 /* ---- up ---- */

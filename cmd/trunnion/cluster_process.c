@@ -91,7 +91,7 @@ static void become(char *const *argv, int out_fd, int log_fd) {
 
 trn_status cluster_start(char *const *argv, const char *log, cluster_process *out, int *ready_fd, trn_error **error) {
   int pipes[2] = {-1, -1};
-  int log_fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  int log_fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   trn_status status = TRN_OK;
   if (log_fd < 0) {
     status = trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "%s: %s", log, strerror(errno));

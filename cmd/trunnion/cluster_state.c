@@ -29,7 +29,8 @@ trn_status cluster_read_state(const char *directory, cluster_state *out, trn_err
     cluster_process *p = &out->processes[out->count];
     int pid = 0;
     ok = out->count <= CLUSTER_EXECUTORS_MAX &&
-         sscanf(line, "%31s %d %llu %279s", p->name, &pid, &p->started, p->address) == 4 && pid > 0;
+         sscanf(line, "%31s %d %llu %279s", p->name, &pid, &p->started, p->address) == 4 && pid > 0 &&
+         !strchr(p->name, '/'); /* it names files */
     if (!ok) break;
     p->pid = pid;
     out->count++;

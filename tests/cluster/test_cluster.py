@@ -178,6 +178,27 @@ def test_a_state_that_is_none_is_named(tmp_path):
         assert done.returncode == 1 and "is no state of a cluster" in done.stderr
 
 
+def test_a_state_whose_names_lead_elsewhere_is_none(tmp_path):
+    (tmp_path / "cluster.state").write_text("trunnion cluster 1 own\n../scheduler 1 1 127.0.0.1:1\n")
+    done = command("status", "--work-dir", tmp_path)
+    assert done.returncode == 1 and "is no state of a cluster" in done.stderr
+
+
+def test_a_directory_that_others_write_to_is_refused(tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    for mode in [0o777, 0o770]:
+        work.chmod(mode)
+        done = command("status", "--work-dir", work)
+        assert done.returncode == 2 and "others can write to it" in done.stderr
+    work.chmod(0o755)
+    assert command("status", "--work-dir", work).returncode == 1
+    if os.getuid() == 0:
+        os.chown(work, 12345, 12345)
+        done = command("status", "--work-dir", work)
+        assert done.returncode == 2 and "belongs to somebody else" in done.stderr
+
+
 @pytest.mark.parametrize("arguments, says", [
     (["up", "--executors", "0"], "--executors"), (["up", "--executors", "many"], "--executors"), (["up", "--nonsense"], "--nonsense"),
     (["down", "--stock"], "no option of down"), (["up", "--wait", "soon"], "wait"), (["up", "--executors"], "wants a value"),
