@@ -48,6 +48,13 @@ static trn_status end_file(backend_run *r, trn_job_location *location, trn_strbu
   return uri->failed ? trn__no_memory(error) : TRN_OK;
 }
 
+/* The file first: whoever hears of the end may remove the directory. */
+static void end_failed(backend_run *r, trn_status status, const trn_error *error) {
+  trn__spool_destroy(r->file);
+  r->file = NULL;
+  trn__job_failed(r->job, status, error);
+}
+
 static void succeed(backend_run *r) {
   trn_job_location location = {.struct_size = sizeof location};
   trn_strbuf uri = {0};
@@ -56,7 +63,7 @@ static void succeed(backend_run *r) {
   trn_slice schema = {0};
   trn_status status = end_file(r, &location, &uri, &error);
   if (status) {
-    trn__job_failed(r->job, status, error);
+    end_failed(r, status, error);
   } else {
     (void)trn_operation_metrics(r->operation, &metrics);
     (void)trn_stream_schema_ipc(r->stream, &schema, NULL);
@@ -101,7 +108,7 @@ static void write_piece(void *argument) {
   if (r->piece.release) r->piece.release(r->piece.owner);
   r->piece = (trn_ipc_piece){0};
   if (status)
-    trn__job_failed(r->job, status, error ? error : r->error);
+    end_failed(r, status, error ? error : r->error);
   else if (is_end)
     succeed(r);
   else
@@ -126,7 +133,7 @@ static void pull(backend_run *r) {
   trn_error *error = NULL;
   trn_status status = trn_stream_next_ipc(r->stream, TRN_JOB_PIECE_BYTES, on_piece, r, &error);
   if (!status) return;
-  trn__job_failed(r->job, status, error);
+  end_failed(r, status, error);
   trn_error_unref(error);
   run_unref(r);
 }

@@ -245,6 +245,8 @@ static void remove_output(void *self, const trn_job_record *record, bool all) {
 
 static void stop(void *self) {
   on_here *h = self;
+  trn__pool_destroy(h->pool); /* what it still does calls into the scheduler */
+  h->pool = NULL;
   if (h->scheduler) h->library->stop(h->scheduler, STOP_WAIT_MS);
   h->scheduler = NULL;
 }
@@ -252,7 +254,6 @@ static void stop(void *self) {
 static void destroy(void *self) {
   on_here *h = self;
   stop(h);
-  trn__pool_destroy(h->pool);
   if (h->client) trn__ballista_client_unref(h->client);
   trn__map_destroy(h->runs, NULL);
   pthread_mutex_destroy(&h->mu);
