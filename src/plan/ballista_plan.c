@@ -244,7 +244,7 @@ typedef struct rewriter {
   const uint8_t *bytes;
   bool is_older;
   unsigned root_depth; /* where a plan may write: at the root, or below EXPLAIN */
-  edit *edits; /* by place */
+  edit *edits;         /* by place */
   size_t count, capacity;
   trn_status status;
   trn_error **error;
@@ -314,8 +314,13 @@ enum { WALK_DEPTH_MAX = 512 }; /* decoders stop at 100 */
 static const struct writer {
   uint64_t field;
   const char *name;
-} writers[] = {{11, "CREATE EXTERNAL TABLE"}, {18, "CREATE SCHEMA"}, {20, "CREATE DATABASE"}, {22, "CREATE VIEW"},
-               {27, "DROP VIEW"},             {COPY_FIELD, "COPY"},  {DML_FIELD, "INSERT, UPDATE or DELETE"}};
+} writers[] = {{11, "CREATE EXTERNAL TABLE"},
+               {18, "CREATE SCHEMA"},
+               {20, "CREATE DATABASE"},
+               {22, "CREATE VIEW"},
+               {27, "DROP VIEW"},
+               {COPY_FIELD, "COPY"},
+               {DML_FIELD, "INSERT, UPDATE or DELETE"}};
 
 /* Inside another plan it would be taken for a query. */
 static void refuse_writers(rewriter *r, uint64_t field) {

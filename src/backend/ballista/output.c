@@ -86,11 +86,12 @@ static void on_done(void *user, trn_status status, const trn_error *error) {
   bool is_lost = !status && is_short(slot, l);
   pthread_mutex_unlock(&run->mu);
   if (is_lost)
-    status = trn_error_set(&own, TRN_DATA_LOSS, NULL,
-                           "the output of job %s (stage %u, partition %u) at executor %s (%s:%u) is not whole: it ended "
-                           "after %lld rows",
-                           l->job_id, (unsigned)l->stage_id, (unsigned)l->partition_id, l->executor_id, l->host,
-                           (unsigned)l->port, (long long)rows);
+    status =
+        trn_error_set(&own, TRN_DATA_LOSS, NULL,
+                      "the output of job %s (stage %u, partition %u) at executor %s (%s:%u) is not whole: it ended "
+                      "after %lld rows",
+                      l->job_id, (unsigned)l->stage_id, (unsigned)l->partition_id, l->executor_id, l->host,
+                      (unsigned)l->port, (long long)rows);
   pthread_mutex_lock(&run->mu);
   slot->is_done = true;
   slot->is_asked = false;

@@ -243,10 +243,10 @@ static bool stage_of(trn_arena *arena, const cJSON *nodes, const cJSON *told,
   if (!stage || !items || !depths || !operators) return false;
   const cJSON *node;
   if (count) cJSON_ArrayForEach(node, nodes) {
-    if (!operator_of(arena, node, depths, index, &items[index])) return false;
-    operators[index] = &items[index];
-    index++;
-  }
+      if (!operator_of(arena, node, depths, index, &items[index])) return false;
+      operators[index] = &items[index];
+      index++;
+    }
   ballista__protobuf__job_stage_metrics__init(stage);
   stage->stage_id = number_of(told, "stage", STATUS_STAGE);
   stage->partitions = number_of(told, "partitions", 1);
