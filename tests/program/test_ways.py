@@ -430,3 +430,13 @@ def test_a_warehouses_files_are_closed_even_where_all_is_allowed(tmp_path):
         assert REFUSED in outcome(lambda: ann.flight_sql(f"CREATE EXTERNAL TABLE mine STORED AS parquet LOCATION '{parquets[0].parent}'"))
         assert REFUSED in outcome(lambda: ann.spark.range(1).write.mode("append").parquet(str(parquets[0].parent)))
         ann.close()
+
+
+def test_an_encoded_plan_writes_nothing(world):
+    """Neither at its root nor below other nodes, where it would pass as a query."""
+    copy = field(29, field(1, df_table(SCHEMA, "free")) + field(2, f"file://{world[3]}/written.csv") + field(3, field(1, 1)))
+    below = field(5, field(1, copy) + field(3, 1))
+    for plan in (copy, below, df_filter(below, df_equal(df_text("a"), df_text("a")))):
+        got = outcome(lambda: world[0].encoded("datafusion.logical.v1", plan))
+        assert isinstance(got, str) and "CopyTo" in got, got
+    assert not list(world[3].glob("written*"))

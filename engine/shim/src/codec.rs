@@ -9,6 +9,7 @@ use crate::features::arrow::ipc::reader::StreamReader;
 use crate::features::arrow::ipc::writer::StreamWriter;
 use crate::features::async_trait::async_trait;
 use crate::features::datafusion::catalog::{MemTable, TableProvider};
+use crate::features::datafusion::common::tree_node::TreeNodeRecursion;
 use crate::features::datafusion::common::{Column, DFSchema, TableReference};
 use crate::features::datafusion::datasource::file_format::FileFormatFactory;
 use crate::features::datafusion::error::{DataFusionError, Result};
@@ -333,10 +334,19 @@ pub unsafe fn decode(
         }
         other => return Err(Failure::unimplemented(format!("plans of format {other}"))),
     };
-    if !matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_)) {
-        return analyzed(&session.state, plan);
+    // Anywhere: below other nodes they would be done as well.
+    let mut change = None;
+    plan.apply_with_subqueries(|node| match node {
+        LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
+            change = Some(node.display().to_string());
+            Ok(TreeNodeRecursion::Stop)
+        }
+        _ => Ok(TreeNodeRecursion::Continue),
+    })?;
+    match change {
+        Some(change) => Err(Failure::unimplemented(format!("{change} in {format}"))),
+        None => analyzed(&session.state, plan),
     }
-    Err(Failure::unimplemented(format!("{} in {format}", plan.display())))
 }
 
 /// What the decoder says of bytes that are no message is not worth more than that they are none.
