@@ -137,6 +137,19 @@ static trn_job_record end_record(const trn_job *job) {
   return r;
 }
 
+/* What every store takes, instead of an end that this one refuses for good. */
+static trn_job_record plain_end(const trn_job_record *end) {
+  trn_job_record r = *end;
+  r.state = TRN_JOB_FAILED;
+  r.error_status = TRN_INTERNAL;
+  r.error_condition = NULL;
+  r.error_message = "The store refused the record of how the job ended";
+  r.metrics = NULL;
+  r.locations = NULL;
+  r.location_count = 0;
+  return r;
+}
+
 void trn__job_write_end(trn_job *job) {
   trn_scheduler *s = job->scheduler;
   void *self;
@@ -150,6 +163,10 @@ void trn__job_write_end(trn_job *job) {
   trn_status status = is_dropped ? TRN_ABORTED
                       : is_lost  ? ops->take(self, end.id, end.attempt, NULL, false, NULL)
                                  : ops->update(self, &end, NULL);
+  if (!is_lost && (status == TRN_INTERNAL || status == TRN_INVALID_ARGUMENT)) {
+    trn_job_record plain = plain_end(&end);
+    if (!(status = ops->update(self, &plain, NULL))) end = plain;
+  }
   if (!status && is_lost) {
     settle(job, NULL);
     return;

@@ -501,6 +501,7 @@ static void jobs_of_a_stopped_scheduler_are_lost_until_they_are_recovered(void *
 typedef struct paused_store {
   trn_job_store *inner;
   atomic_bool is_paused;
+  bool refuses_outputs; /* for good */
 } paused_store;
 
 static trn_status paused_renew(void *self, const char *owner, uint64_t lease_ms, trn_job_each each, void *user,
@@ -521,7 +522,13 @@ static trn_status paused_renew(void *self, const char *owner, uint64_t lease_ms,
 PASS(insert, (void *self, const trn_job_record *r, trn_error **error), (self, r, error))
 PASS(get, (void *self, const char *id, bool q, trn_job_each each, void *user, trn_error **error),
      (self, id, q, each, user, error))
-PASS(update, (void *self, const trn_job_record *r, trn_error **error), (self, r, error))
+static trn_status paused_update(void *self, const trn_job_record *r, trn_error **error) {
+  paused_store *p = self;
+  void *inner;
+  const trn_job_store_ops *ops = trn_job_store_get_ops(p->inner, &inner);
+  if (p->refuses_outputs && r->location_count) return trn_error_set(error, TRN_INTERNAL, NULL, "invalid byte sequence");
+  return ops->update(inner, r, error);
+}
 PASS(take, (void *self, const char *id, uint64_t a, const char *owner, bool n, trn_error **error),
      (self, id, a, owner, n, error))
 PASS(cancel, (void *self, const char *id, trn_error **error), (self, id, error))
@@ -535,17 +542,37 @@ static void paused_destroy(void *self) {
   trn_job_store_unref(p->inner);
 }
 
+static const trn_job_store_ops paused_ops = {sizeof paused_ops, paused_insert, paused_get,    paused_update,
+                                             paused_take,       paused_renew,  paused_cancel, paused_release,
+                                             paused_remove,     paused_list,   paused_destroy};
+
+static void an_end_that_the_store_refuses_is_a_failure(void **state) {
+  (void)state;
+  node n;
+  char *folder = make_folder_for_test();
+  paused_store refusing = {.inner = open_store(folder), .refuses_outputs = true};
+  trn_job_store *store;
+  assert_int_equal(trn_job_store_create(&paused_ops, &refusing, &store), TRN_OK);
+  node_open_with(&n, folder, store, NULL);
+  trn_job *job = submit(&n, "r", "rows 10");
+  assert_int_equal(wait_for_end(job), TRN_JOB_FAILED);
+  char *path = in_folder(folder, "outputs/r/1");
+  for (int i = 0; i < 1000 && access(path, F_OK) == 0; i++) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  assert_int_not_equal(access(path, F_OK), 0);
+  free(path);
+  trn_job_unref(job);
+  node_close(&n);
+  remove_folder_of_test(folder);
+}
+
 static void a_scheduler_that_lost_its_lease_changes_nothing(void **state) {
   (void)state;
-  static const trn_job_store_ops ops = {sizeof ops,    paused_insert, paused_get,    paused_update,
-                                        paused_take,   paused_renew,  paused_cancel, paused_release,
-                                        paused_remove, paused_list,   paused_destroy};
   node n, m;
   trn_job *taken = NULL;
   char *folder = make_folder_for_test();
   paused_store paused = {.inner = open_store(folder)};
   trn_job_store *store;
-  assert_int_equal(trn_job_store_create(&ops, &paused, &store), TRN_OK);
+  assert_int_equal(trn_job_store_create(&paused_ops, &paused, &store), TRN_OK);
   trn_scheduler_options brief = {.lease_ms = SHORT_LEASE_MS};
   node_open_with(&n, folder, store, &brief);
   node_open(&m, folder);
@@ -664,6 +691,7 @@ int main(void) {
       cmocka_unit_test(another_scheduler_follows_fetches_and_cancels),
       cmocka_unit_test(jobs_of_a_stopped_scheduler_are_lost_until_they_are_recovered),
       cmocka_unit_test(a_scheduler_that_lost_its_lease_changes_nothing),
+      cmocka_unit_test(an_end_that_the_store_refuses_is_a_failure),
       cmocka_unit_test(lists_are_filtered_and_go_on),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
