@@ -323,7 +323,7 @@ static void cycle(const char *path) {
 
 int main(int argc, char **argv) {
   CHECK(argc == 2);
-  enum { ROUNDS = 40, FIRST = 20, NOISE = 100 /* bytes per round, of the C library's threads and caches */ };
+  enum { ROUNDS = 240, FIRST = 40, NOISE = 100 /* bytes per round, of the C library's threads and caches */ };
   size_t before = 0;
   for (int i = 0; i < ROUNDS; i++) {
     cycle(argv[1]);
