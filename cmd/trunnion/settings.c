@@ -156,22 +156,31 @@ static char *warehouse_place(const char *directory) {
   return place;
 }
 
-/* The policies know where the warehouse is: rules about tables do not leave their files open. */
-static trn_status own_warehouse(trn_config *root, trn_error **error) {
-  const char *directory = trn_config_value(trn_config_get(root, "warehouse"));
-  const trn_config *layers = trn_config_get(root, "layers");
-  trn_status status = TRN_OK;
+/* `directory`: NULL: that of a warehouse in memory. */
+static trn_status own(trn_config *list, const char *directory, const char *origin, trn_error **error) {
   char *place = warehouse_place(directory);
+  trn_status status = place ? trn_config_add(list, NULL, TRN_CONFIG_TEXT, place, origin, NULL, error)
+                            : trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "warehouse: there is no directory for %s",
+                                            directory ? directory : "temporary files (TMPDIR)");
+  free(place);
+  return status;
+}
+
+/* The policies know where warehouses are: rules about tables do not leave their files open. */
+static trn_status own_warehouses(trn_config *root, trn_error **error) {
+  const trn_config *layers = trn_config_get(root, "layers"), *catalogs = trn_config_get(root, "catalogs");
+  trn_status status = TRN_OK;
   for (size_t i = 0; !status && i < trn_config_count(layers); i++) {
     trn_config *rules = (trn_config *)trn_config_get(trn_config_at(layers, i), "authorize"), *list = NULL;
     if (trn_config_get_kind(rules) != TRN_CONFIG_MAP || trn_config_get(rules, "owned")) continue;
-    if (!place)
-      status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "warehouse: there is no directory for %s",
-                             directory ? directory : "temporary files (TMPDIR)");
-    if (!status) status = trn_config_add(rules, "owned", TRN_CONFIG_LIST, NULL, trn_config_origin(rules), &list, error);
-    if (!status) status = trn_config_add(list, NULL, TRN_CONFIG_TEXT, place, trn_config_origin(rules), NULL, error);
+    const char *origin = trn_config_origin(rules);
+    status = trn_config_add(rules, "owned", TRN_CONFIG_LIST, NULL, origin, &list, error);
+    if (!status) status = own(list, trn_config_value(trn_config_get(root, "warehouse")), origin, error);
+    for (size_t k = 0; !status && k < trn_config_count(catalogs); k++) {
+      const trn_config *directory = trn_config_get(trn_config_get(trn_config_at(catalogs, k), "warehouse"), "directory");
+      if (directory) status = own(list, trn_config_value(directory), origin, error);
+    }
   }
-  free(place);
   return status;
 }
 
@@ -191,7 +200,7 @@ bool settings_read(int argc, char **argv, settings *s, int *result) {
   if (!status) status = read_environment(s->root, from_file, &error);
   if (!status && from_file) status = merge(s->root, from_file, false, &error);
   if (!status) status = check_keys(s->root, &error);
-  if (!status) status = own_warehouse(s->root, &error);
+  if (!status) status = own_warehouses(s->root, &error);
   trn_config_destroy(from_file);
   if (status) *result = settings_fail(status, error);
   return !status;

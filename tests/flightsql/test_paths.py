@@ -48,17 +48,20 @@ def test_tables_are_readable_and_their_files_are_not(guarded):
     assert ask(connection, "SELECT a FROM t ORDER BY a") == [(1,), (2,)]
 
 
-@pytest.mark.parametrize("where", ["made at the start", "in memory"])
+@pytest.mark.parametrize("where", ["made at the start", "in memory", "another catalog"])
 def test_files_are_closed_also_when_the_directory_is_not_there_yet(tmp_path, monkeypatch, where):
     settings = {"listen": "127.0.0.1:0", "layers": [{"authorize": {"default": "allow", "rules": []}}]}
     (tmp_path / "outside").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    if where != "in memory":
+    if where == "made at the start":
         settings["warehouse"] = f"{tmp_path}/trunnion-new/"
+    if where == "another catalog":
+        settings["catalogs"] = {"other": {"warehouse": {"directory": f"{tmp_path}/trunnion-new"}}}
     (tmp_path / "trunnion.yaml").write_text(json.dumps(settings))
     process, address = start_server("--config", f"{tmp_path}/trunnion.yaml")
     with dbapi.connect(f"grpc://{address}", autocommit=True) as connection:
-        ask(connection, "CREATE TABLE t AS SELECT 1 AS a")
+        table = "other.default.t" if where == "another catalog" else "t"
+        ask(connection, f"CREATE TABLE {table} AS SELECT 1 AS a")
         ask(connection, f"COPY (SELECT 1 AS a) TO '{tmp_path}/outside/a.parquet' STORED AS PARQUET")
         ask(connection, f"CREATE EXTERNAL TABLE open STORED AS PARQUET LOCATION '{tmp_path}/outside/a.parquet'")
         file, = [path for path in tmp_path.glob("trunnion-*/t/_w-*/**/*") if path.is_file()]
