@@ -13,6 +13,7 @@
 #include <trunnion/client.h>
 #include <trunnion/server.h>
 
+#include "support/alone.h"
 #include "support/call_service.h"
 
 typedef enum over { OVER_INPROC, OVER_TCP, OVER_UNIX } over;

@@ -514,5 +514,5 @@ int main(void) {
       CASE(everything_may_be_dropped_in_a_callback),
       cmocka_unit_test(tls_checks_the_name_and_brings_a_certificate),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, NULL, wait_until_alone);
 }

@@ -122,6 +122,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(sixteen_threads, peer_set_up, peer_tear_down)};
   int failed = 0;
   for (transport = OVER_INPROC; transport <= OVER_UNIX; transport++)
-    failed += cmocka_run_group_tests(tests, NULL, NULL);
+    failed += cmocka_run_group_tests(tests, NULL, wait_until_alone);
   return failed;
 }
