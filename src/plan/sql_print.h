@@ -75,6 +75,21 @@ bool trn__sql_escapes_plainly(const trn_expr *like); /* of trn.like: its escape 
 bool trn__sql_whole_argument(const trn_expr *e, uint32_t index, int64_t *out);
 /* "trn.add" or "trn.add_try"; else false. */
 bool trn__sql_is_family(const char *name, const char *stem, bool *is_try);
+
+/* What a dialect does with kernels of the library ("trn.add", "trn.cast_try", ...), by what they compute. */
+typedef struct sql_kernels {
+  trn_status (*arithmetic)(sql_printer *p, const trn_expr *e, char op, bool is_try);
+  trn_status (*divide)(sql_printer *p, const trn_expr *e, bool is_try);
+  trn_status (*divide_whole)(sql_printer *p, const trn_expr *e, char op, bool is_try);
+  trn_status (*negate)(sql_printer *p, const trn_expr *e, const char *form, bool is_try);
+  trn_status (*cast)(sql_printer *p, const trn_expr *arg, const trn_type *to, bool is_try);
+  trn_status (*like)(sql_printer *p, const trn_expr *e); /* with the usual escape */
+  trn_status (*substring)(sql_printer *p, const trn_expr *e);
+  trn_status (*extract_date)(sql_printer *p, const trn_expr *e);
+  trn_status (*concat)(sql_printer *p, const trn_expr *e);
+  trn_status (*other)(sql_printer *p, const trn_expr *e);
+} sql_kernels;
+trn_status trn__sql_kernel(sql_printer *p, const trn_expr *e, const sql_kernels *k);
 trn_status trn__sql_refuse_type(sql_printer *p, const trn_type *type);
 trn_status trn__sql_refuse_cast(sql_printer *p, const trn_type *from, const trn_type *to);
 

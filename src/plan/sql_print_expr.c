@@ -322,3 +322,28 @@ trn_status trn__sql_expr(sql_printer *p, const trn_expr *e) {
   p->depth--;
   return status;
 }
+
+/* ---- kernels of the library ---- */
+
+trn_status trn__sql_kernel(sql_printer *p, const trn_expr *e, const sql_kernels *k) {
+  const char *name = e->u.call.name;
+  bool is_try = false;
+  if (e->arg_count >= 2) {
+    if (trn__sql_is_family(name, "trn.add", &is_try)) return k->arithmetic(p, e, '+', is_try);
+    if (trn__sql_is_family(name, "trn.subtract", &is_try)) return k->arithmetic(p, e, '-', is_try);
+    if (trn__sql_is_family(name, "trn.multiply", &is_try)) return k->arithmetic(p, e, '*', is_try);
+    if (trn__sql_is_family(name, "trn.divide", &is_try)) return k->divide(p, e, is_try);
+    if (trn__sql_is_family(name, "trn.int_divide", &is_try)) return k->divide_whole(p, e, '/', is_try);
+    if (trn__sql_is_family(name, "trn.remainder", &is_try)) return k->divide_whole(p, e, '%', is_try);
+    if (trn__sql_is_family(name, "trn.cast", &is_try)) return k->cast(p, e->args[0], e->type, is_try);
+    if (strcmp(name, "trn.extract_date") == 0) return k->extract_date(p, e);
+  }
+  if (e->arg_count >= 1) {
+    if (trn__sql_is_family(name, "trn.negate", &is_try)) return k->negate(p, e, "(- $1)", is_try);
+    if (trn__sql_is_family(name, "trn.abs", &is_try)) return k->negate(p, e, "abs($1)", is_try);
+  }
+  if (strcmp(name, "trn.substring") == 0) return k->substring(p, e);
+  if (strcmp(name, "trn.concat") == 0) return k->concat(p, e);
+  if (strcmp(name, "trn.like") == 0 && trn__sql_escapes_plainly(e)) return k->like(p, e);
+  return k->other(p, e);
+}

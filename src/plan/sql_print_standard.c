@@ -418,34 +418,15 @@ static trn_status named(sql_printer *p, const trn_expr *e) {
   return form && !has_binary(e) ? write_form(p, form, e) : trn__sql_refuse(p, "function %s", e->u.call.name);
 }
 
-static trn_status kernel(sql_printer *p, const trn_expr *e) {
-  const char *name = e->u.call.name;
-  bool is_try = false;
-  if (e->arg_count >= 2) {
-    if (trn__sql_is_family(name, "trn.add", &is_try)) return arithmetic(p, e, '+', is_try);
-    if (trn__sql_is_family(name, "trn.subtract", &is_try)) return arithmetic(p, e, '-', is_try);
-    if (trn__sql_is_family(name, "trn.multiply", &is_try)) return arithmetic(p, e, '*', is_try);
-    if (trn__sql_is_family(name, "trn.divide", &is_try)) return divide(p, e, is_try);
-    if (trn__sql_is_family(name, "trn.int_divide", &is_try)) return divide_whole(p, e, '/', is_try);
-    if (trn__sql_is_family(name, "trn.remainder", &is_try)) return divide_whole(p, e, '%', is_try);
-    if (trn__sql_is_family(name, "trn.cast", &is_try)) return cast(p, e->args[0], e->type, is_try);
-    if (strcmp(name, "trn.extract_date") == 0) return extract_date(p, e);
-  }
-  if (e->arg_count >= 1) {
-    if (trn__sql_is_family(name, "trn.negate", &is_try)) return negate(p, e, "(- $1)", is_try);
-    if (trn__sql_is_family(name, "trn.abs", &is_try)) return negate(p, e, "abs($1)", is_try);
-  }
-  if (strcmp(name, "trn.substring") == 0) return substring(p, e);
-  if (strcmp(name, "trn.concat") == 0) return concat(p, e);
-  if (strcmp(name, "trn.like") == 0 && trn__sql_escapes_plainly(e)) return like(p, e);
-  return named(p, e);
-}
+static const sql_kernels kernels = {.arithmetic = arithmetic, .divide = divide, .divide_whole = divide_whole, .negate = negate,
+                                    .cast = cast, .like = like, .substring = substring, .extract_date = extract_date,
+                                    .concat = concat, .other = named};
 
 static trn_status call(sql_printer *p, const trn_expr *e) {
   const char *name = e->u.call.name;
   const char *form = find_form(p->traits->functions, p->traits->function_count, e);
   if (form) return write_form(p, form, e);
-  if (e->u.call.home == TRN_HOME_LIBRARY) return kernel(p, e);
+  if (e->u.call.home == TRN_HOME_LIBRARY) return trn__sql_kernel(p, e, &kernels);
   if (strcmp(name, "coalesce") == 0) return coalesce(p, e);
   if (e->u.call.home == TRN_HOME_ENGINE) return named(p, e);
   if (strlen(name) == 1 && strchr("+-*", name[0]) && e->arg_count == 2) return arithmetic(p, e, name[0], false);
