@@ -257,6 +257,11 @@ typedef struct trn_engine {
   /* From now on blocking calls of this thread end with CANCELLED soon after *flag turned 1; NULL: they go to their end. The
    * flag is read until the next watch. */
   void (*watch)(const uint32_t *flag);
+  /* An Arrow IPC stream in memory, as source_ipc, read where it lies: nothing is copied, and little kept of each batch. Takes the
+   * bytes, also on failure (`release` is called, on any thread, when nobody reads them any more); they never change. Reads and
+   * checks all of it. UNIMPLEMENTED: it has dictionaries. Blocks. */
+  int32_t (*source_mapped)(trn_engine_session *, const trn_engine_bytes *bytes, trn_engine_source **out,
+                           struct ArrowSchema *out_schema, trn_engine_error *);
 } trn_engine;
 enum {
   TRN_ENGINE_ABOUT_UNKNOWN = 0,

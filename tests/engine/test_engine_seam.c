@@ -7,7 +7,7 @@ _Static_assert(sizeof(trn_kv) == 16, "trn_kv");
 _Static_assert(sizeof(trn_engine_error) == 64 && offsetof(trn_engine_error, position) == 40, "error");
 _Static_assert(sizeof(trn_engine_options) == 48 && offsetof(trn_engine_options, memory_bytes) == 16, "options");
 _Static_assert(sizeof(trn_engine_bytes) == 32 && sizeof(trn_engine_ipc) == 48, "bytes, ipc");
-_Static_assert(sizeof(trn_engine) == 304 && offsetof(trn_engine, source_files) == 56, "vtable");
+_Static_assert(sizeof(trn_engine) == 312 && offsetof(trn_engine, source_files) == 56, "vtable");
 _Static_assert(offsetof(trn_engine, plan_lower) == 96 && offsetof(trn_engine, execute) == 152, "vtable");
 _Static_assert(offsetof(trn_engine, execution_release) == 208, "vtable");
 _Static_assert(offsetof(trn_engine, statement) == 216 && offsetof(trn_engine, decode) == 256, "vtable");

@@ -252,6 +252,13 @@ pub struct Engine {
         unsafe extern "C" fn(Handle, *mut c_void, Out<Handle>, Out<FFI_ArrowSchema>, Out<EngineError>) -> i32,
     pub source_about: unsafe extern "C" fn(Handle, Out<EngineBytes>, Out<FFI_ArrowSchema>, Out<EngineError>) -> i32,
     pub watch: unsafe extern "C" fn(*const u32),
+    pub source_mapped: unsafe extern "C" fn(
+        Handle,
+        *const EngineBytes,
+        Out<Handle>,
+        Out<FFI_ArrowSchema>,
+        Out<EngineError>,
+    ) -> i32,
 }
 
 // The table is constant: its pointers are to constants and functions.
@@ -510,7 +517,7 @@ const _: () = {
     assert!(size_of::<EngineBytes>() == 32);
     assert!(size_of::<EngineIpc>() == 48);
     assert!(offset_of!(EngineIpc, rows) == 24);
-    assert!(size_of::<Engine>() == 304);
+    assert!(size_of::<Engine>() == 312);
     assert!(size_of::<StatementInput>() == 64);
     assert!(size_of::<StatementOut>() == 264);
     assert!(size_of::<LiftedOut>() == 80);

@@ -33,6 +33,7 @@ use crate::features::datafusion_substrait::substrait::proto::function_argument::
 use crate::features::futures::executor::block_on;
 use crate::features::prost::Message;
 use crate::lower_rel::as_type;
+use crate::mapped::Mapped;
 use crate::named::Named;
 use crate::range::Range;
 use crate::runtime::Session;
@@ -143,20 +144,21 @@ fn rows_from(bytes: &[u8]) -> Result<Arc<dyn TableProvider>> {
     Ok(Arc::new(MemTable::try_new(schema, vec![batches])?))
 }
 
-fn rows_to(table: &MemTable, out: &mut Vec<u8>) -> Result<()> {
+fn rows_to(schema: &Schema, batches: impl Iterator<Item = Result<RecordBatch>>, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
-    let mut writer = StreamWriter::try_new(&mut *out, &table.schema())?;
-    for partition in &table.batches {
-        for batch in block_on(partition.read()).iter() {
-            writer.write(batch)?;
+    let mut writer = StreamWriter::try_new(&mut *out, schema)?;
+    for batch in batches {
+        writer.write(&batch?)?;
+        if writer.get_ref().len() - start > ROWS_BYTES_MAX {
+            let what = format!("rows in memory, more than {ROWS_BYTES_MAX} bytes of them");
+            return Err(Failure::exhausted(what).into());
         }
     }
-    writer.finish()?;
-    drop(writer);
-    match out.len() - start > ROWS_BYTES_MAX {
-        true => Err(Failure::exhausted(format!("rows in memory, more than {ROWS_BYTES_MAX} bytes of them")).into()),
-        false => Ok(()),
-    }
+    Ok(writer.finish()?)
+}
+
+fn batches_of(table: &MemTable) -> impl Iterator<Item = Result<RecordBatch>> {
+    table.batches.iter().flat_map(|partition| block_on(partition.read()).clone()).map(Ok)
 }
 
 impl LogicalExtensionCodec for Codec {
@@ -213,7 +215,11 @@ impl LogicalExtensionCodec for Codec {
         }
         if let Some(table) = provider.downcast_ref::<MemTable>() {
             out.extend_from_slice(ROWS);
-            return rows_to(table, out);
+            return rows_to(&table.schema(), batches_of(table), out);
+        }
+        if let Some(table) = provider.downcast_ref::<Mapped>() {
+            out.extend_from_slice(ROWS);
+            return rows_to(&table.schema(), table.batches(), out);
         }
         match provider.is::<Named>() {
             true => Ok(()),

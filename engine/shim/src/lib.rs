@@ -27,6 +27,7 @@ mod lower_expr;
 mod lower_group;
 mod lower_rel;
 mod machine;
+mod mapped;
 mod named;
 mod opaque;
 mod operator;
@@ -186,6 +187,21 @@ unsafe extern "C" fn source_ipc(
     guard(error, || {
         let bytes = unsafe { slice(bytes as *const u8, size, "IPC bytes") }?;
         let source = source::from_ipc(unsafe { borrow(session) }?, bytes)?;
+        give_schema(out_schema, &source.schema)?;
+        give(out, source)
+    })
+}
+
+/// Takes the bytes.
+unsafe extern "C" fn source_mapped(
+    _: Handle,
+    bytes: *const EngineBytes,
+    out: *mut Handle,
+    out_schema: *mut FFI_ArrowSchema,
+    error: *mut EngineError,
+) -> i32 {
+    guard(error, || {
+        let source = mapped::open(unsafe { mapped::taken(bytes) }?)?;
         give_schema(out_schema, &source.schema)?;
         give(out, source)
     })
@@ -593,6 +609,7 @@ static ENGINE: Engine = Engine {
     source_ffi,
     source_about,
     watch,
+    source_mapped,
 };
 
 /// The library's only export.

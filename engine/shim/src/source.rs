@@ -19,6 +19,7 @@ use crate::features::datafusion::datasource::listing::{
 };
 use crate::features::futures::TryStreamExt;
 use crate::features::url::Url;
+use crate::mapped::Mapped;
 use crate::range::Range;
 use crate::runtime::{Session, slice, text};
 use std::ffi::c_char;
@@ -42,7 +43,7 @@ mod about {
 impl Source {
     pub fn about(&self) -> Vec<u8> {
         let Some(files) = self.provider.downcast_ref::<ListingTable>() else {
-            return if self.provider.is::<MemTable>() {
+            return if self.provider.is::<MemTable>() || self.provider.is::<Mapped>() {
                 vec![about::ROWS]
             } else if self.provider.is::<Range>() {
                 vec![about::GENERATED]

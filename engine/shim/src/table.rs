@@ -55,7 +55,7 @@ pub struct CallerTable {
     schema: SchemaRef,
 }
 
-fn placed(schema: &Schema) -> Schema {
+pub fn placed(schema: &Schema) -> Schema {
     let field = |(place, field): (usize, &Arc<Field>)| {
         Field::new(format!("m{place}"), field.data_type().clone(), field.is_nullable())
     };
