@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/core.h"
+#include "core/gate.h"
 #include <trunnion/plan.h>
 #include <trunnion/trunnion.h>
 
@@ -405,8 +406,51 @@ static void big_stack_is_big(void **state) {
   assert_int_equal(depth, 20000);
 }
 
+/* ---- the gate ---- */
+
+typedef struct gated {
+  trn_gate gate;
+  atomic_int left, refused;
+} gated;
+
+static void gated_run(void *argument) {
+  gated *g = argument;
+  if (!trn__gate_enter(&g->gate)) {
+    atomic_fetch_add(&g->refused, 1);
+    return;
+  }
+  nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  atomic_fetch_add(&g->left, 1);
+  trn__gate_leave(&g->gate);
+}
+
+static void a_gate_waits_for_all_who_are_inside_and_lets_nobody_in_behind_them(void **state) {
+  (void)state;
+  enum { VISITORS = 400 };
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  gated g = {.left = 0};
+  trn_pool *pool = NULL;
+  trn__gate_init(&g.gate, &mutex);
+  assert_int_equal(trn__pool_create(4, &pool), TRN_OK);
+  assert_true(trn__gate_enter(&g.gate));
+  for (int i = 0; i < VISITORS; i++) assert_int_equal(trn__pool_submit(pool, gated_run, &g), TRN_OK);
+  trn__gate_close(&g.gate);
+  assert_true(trn__gate_is_closed(&g.gate));
+  assert_false(trn__gate_enter(&g.gate));
+  trn__gate_count(&g.gate);
+  trn__gate_leave(&g.gate);
+  trn__gate_leave(&g.gate);
+  trn__gate_wait(&g.gate);
+  int left = g.left;
+  trn__pool_destroy(pool);
+  assert_int_equal(g.left, left); /* nobody came in behind the wait */
+  assert_int_equal(g.left + g.refused, VISITORS);
+  trn__gate_finish(&g.gate);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_gate_waits_for_all_who_are_inside_and_lets_nobody_in_behind_them),
       cmocka_unit_test(arena_gives_zeroed_aligned_memory_of_any_size),
       cmocka_unit_test(arena_stops_at_its_cap),
       cmocka_unit_test(arena_releases_what_it_owns_last_first),

@@ -21,6 +21,7 @@
 
 #include "ballista.pb-c.h"
 #include "core/core.h"
+#include "core/gate.h"
 #include "frontend/flight/flight.h"
 
 #define BALLISTA_VERSION "55.0.0" /* whose protocol this is; clients of the same major version go with it */
@@ -42,20 +43,16 @@ struct ballista_service {
   size_t result_bytes, results_bytes;
   bool runs_on, refuses_older, hands_through;
   pthread_mutex_t mutex;
-  pthread_cond_t quiet;
+  trn_gate gate; /* work that shutdown waits for */
   /* guarded by mutex */
   trn_map *jobs;     /* id -> job, one reference each */
   trn_map *sessions; /* user and id -> ballista_settings */
   unsigned active;   /* jobs that are not over, or whose rows are still to be made */
-  unsigned running;  /* work that shutdown waits for */
-  bool has_timer, stopping;
+  bool has_timer;
   atomic_size_t bytes; /* of all results in memory */
 };
 ballista_service *ballista__service_ref(ballista_service *service);
 void ballista__service_unref(ballista_service *service);
-/* Counts work that shutdown waits for. False: stopping. */
-bool ballista__enter(ballista_service *service);
-void ballista__leave(ballista_service *service);
 void ballista__need_timer(ballista_service *service);
 
 typedef struct ballista_method ballista_method;

@@ -161,7 +161,7 @@ static void rpc_run(void *argument) {
   rpc->arena = NULL;
   ballista_service *service = ballista__service_ref(rpc->service);
   ballista__rpc_unref(rpc);
-  ballista__leave(service);
+  trn__gate_leave(&service->gate);
   ballista__service_unref(service);
 }
 
@@ -189,14 +189,14 @@ static void on_message(trn_call *call, void *user, trn_slice message) {
     return;
   }
   rpc->message = message;
-  bool entered = ballista__enter(rpc->service);
+  bool entered = trn__gate_enter(&rpc->service->gate);
   trn_pool *pool = rpc->method->is_submission || rpc->method->blocks ? rpc->service->pool : rpc->service->control;
   if (entered && trn__pool_submit(pool, rpc_run, ballista__rpc_ref(rpc)) == TRN_OK) return;
   trn_call_finish(call, entered ? TRN_RESOURCE_EXHAUSTED : TRN_UNAVAILABLE,
                   entered ? "No worker thread can be started" : "The server is stopping", NULL, 0, NULL, 0);
   if (!entered) return;
   ballista__rpc_unref(rpc);
-  ballista__leave(rpc->service);
+  trn__gate_leave(&rpc->service->gate);
 }
 
 static void rpc_gone(ballista_rpc *rpc) {
@@ -227,7 +227,7 @@ static void timer_run(void *argument) {
   ballista_service *service = argument;
   pthread_mutex_lock(&service->mutex);
   service->has_timer = false;
-  bool stopping = service->stopping;
+  bool stopping = service->gate.is_closed;
   pthread_mutex_unlock(&service->mutex);
   if (!stopping) {
     int64_t now = trn__now_ns();
@@ -243,7 +243,7 @@ static void timer_run(void *argument) {
 
 void ballista__need_timer(ballista_service *service) {
   pthread_mutex_lock(&service->mutex);
-  bool start = !service->has_timer && !service->stopping;
+  bool start = !service->has_timer && !service->gate.is_closed;
   if (start) service->has_timer = true;
   pthread_mutex_unlock(&service->mutex);
   if (!start || trn__pool_submit_after(service->control, SWEEP_MS, timer_run, ballista__service_ref(service)) == TRN_OK)
@@ -267,35 +267,17 @@ void ballista__service_unref(ballista_service *service) {
   trn__map_destroy(service->sessions, ballista__settings_destroy);
   trn_registry_destroy(service->own);
   trn_backend_unref(service->backend);
-  pthread_cond_destroy(&service->quiet);
+  trn__gate_finish(&service->gate);
   pthread_mutex_destroy(&service->mutex);
   free(service);
-}
-
-bool ballista__enter(ballista_service *service) {
-  pthread_mutex_lock(&service->mutex);
-  bool open = !service->stopping;
-  if (open) service->running++;
-  pthread_mutex_unlock(&service->mutex);
-  return open;
-}
-
-void ballista__leave(ballista_service *service) {
-  pthread_mutex_lock(&service->mutex);
-  if (--service->running == 0) pthread_cond_broadcast(&service->quiet);
-  pthread_mutex_unlock(&service->mutex);
 }
 
 /* The routes are gone: no call is left (the host's promise). What runs is cancelled and waited for. */
 static void service_destroy(void *argument) {
   ballista_service *service = argument;
-  pthread_mutex_lock(&service->mutex);
-  service->stopping = true;
-  pthread_mutex_unlock(&service->mutex);
+  trn__gate_close(&service->gate);
   ballista__sweep_jobs(service, 0);
-  pthread_mutex_lock(&service->mutex);
-  while (service->running) pthread_cond_wait(&service->quiet, &service->mutex);
-  pthread_mutex_unlock(&service->mutex);
+  trn__gate_wait(&service->gate);
   ballista__sweep_jobs(service, 0); /* what was made meanwhile */
   trn__pool_destroy(service->pool);
   trn__pool_destroy(service->control);
@@ -309,7 +291,7 @@ static trn_status service_create(const trn_ballista_frontend_options *options, t
   atomic_init(&service->refs, 1);
   atomic_init(&service->bytes, 0);
   pthread_mutex_init(&service->mutex, NULL);
-  pthread_cond_init(&service->quiet, NULL);
+  trn__gate_init(&service->gate, &service->mutex);
   service->backend = trn_backend_ref(backend);
   service->registry = options->registry;
   service->result_ms = options->result_ms ? options->result_ms : TRN_BALLISTA_RESULT_MS;

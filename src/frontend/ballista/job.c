@@ -55,7 +55,7 @@ static trn_status job_insert(ballista_job *job, trn_error **error) {
   trn_status status = TRN_OK;
   pthread_mutex_lock(&service->mutex);
   bool full = service->active >= TRN_BALLISTA_RUNNING_MAX || !make_room(service, &forgotten);
-  if (service->stopping)
+  if (service->gate.is_closed)
     status = TRN_UNAVAILABLE;
   else if (full || !trn__map_set(service->jobs, job->id, TRN_UUID_SIZE - 1, job, NULL))
     status = TRN_RESOURCE_EXHAUSTED;
@@ -286,7 +286,7 @@ static void end_run(void *argument) {
   keep_metrics(job);
   operation_end(job, false);
   ballista__job_unref(job);
-  ballista__leave(service);
+  trn__gate_leave(&service->gate);
   ballista__service_unref(service);
 }
 
@@ -296,11 +296,11 @@ void ballista__job_done(ballista_job *job) {
   job->is_made = true;
   pthread_mutex_unlock(&job->mutex);
   uncount(job);
-  bool entered = ballista__enter(service);
+  bool entered = trn__gate_enter(&service->gate);
   if (entered && trn__pool_submit(service->pool, end_run, ballista__job_ref(job)) == TRN_OK) return;
   operation_end(job, false); /* without metrics, then */
   if (!entered) return;
-  ballista__leave(service);
+  trn__gate_leave(&service->gate);
   ballista__job_unref(job);
 }
 

@@ -238,7 +238,7 @@ static void answer_give(reader *r, answer *a) {
   ballista_service *service = ballista__service_ref(r->result->service); /* the reader may go inside */
   done(user, a->status, a->error, a->status ? NULL : &piece);
   trn_error_unref(a->error);
-  ballista__leave(service);
+  trn__gate_leave(&service->gate);
   ballista__service_unref(service);
 }
 
@@ -317,7 +317,7 @@ static void on_piece(void *user, trn_status status, const trn_error *error, trn_
   trn_error_unref(own);
   ballista__service_ref(service);
   ballista__result_unref(result);
-  ballista__leave(service);
+  trn__gate_leave(&service->gate);
   ballista__service_unref(service);
 }
 
@@ -330,17 +330,13 @@ static void result_pull(ballista_result *result) {
   pthread_mutex_unlock(&result->mutex);
   if (!pull) return;
   ballista__result_ref(result);
-  trn_status status = ballista__enter(result->service) ? TRN_OK : TRN_UNAVAILABLE;
+  trn_status status = trn__gate_enter(&result->service->gate) ? TRN_OK : TRN_UNAVAILABLE;
   bool entered = !status;
   if (status) trn_error_set(&error, status, NULL, "The server is stopping");
   if (!status) status = trn_stream_next_ipc(stream, TRN_FLIGHT_BATCH_BYTES, on_piece, result, &error);
   if (status) {
     /* As if it had been answered, but for the count of what runs. */
-    if (!entered) {
-      pthread_mutex_lock(&result->service->mutex);
-      result->service->running++;
-      pthread_mutex_unlock(&result->service->mutex);
-    }
+    if (!entered) trn__gate_count(&result->service->gate);
     on_piece(result, status, error, NULL);
   }
   trn_error_unref(error);
@@ -407,11 +403,11 @@ static trn_status reader_next(void *self, size_t bytes_max, trn_ipc_done done, v
   reader *r = self;
   ballista_service *service = r->result->service;
   (void)bytes_max; /* pieces were cut when they were made */
-  if (!ballista__enter(service)) return trn_error_set(error, TRN_UNAVAILABLE, NULL, "The server is stopping");
+  if (!trn__gate_enter(&service->gate)) return trn_error_set(error, TRN_UNAVAILABLE, NULL, "The server is stopping");
   r->done = done;
   r->user = user;
   if (trn__pool_submit(service->control, reader_run, r) == TRN_OK) return TRN_OK;
-  ballista__leave(service);
+  trn__gate_leave(&service->gate);
   return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "No worker thread can be started");
 }
 

@@ -16,6 +16,7 @@
 #include <trunnion/frontend.h>
 
 #include "core/core.h"
+#include "core/gate.h"
 #include "flight.pb-c.h"
 
 enum { FLIGHT_PROVIDERS_MAX = 4, FLIGHT_TOKEN_SIZE = 65 /* 64 hexadecimal digits and the NUL */ };
@@ -86,9 +87,6 @@ void flight__rpc_finish(flight_rpc *rpc); /* OK */
 void flight__rpc_fail(flight_rpc *rpc, trn_status status, const trn_error *error);
 /* Work of a call on a worker; shutdown waits for it. False: the server stops or no thread can be had; then `run` does not run. */
 bool flight__submit(flight_service *service, void (*run)(void *argument), void *argument);
-/* Counts work that shutdown waits for. False: stopping. */
-bool flight__enter(flight_service *service);
-void flight__leave(flight_service *service);
 
 /* ---- providers ---- */
 
@@ -156,10 +154,9 @@ struct flight_service {
   flight_provider_entry providers[FLIGHT_PROVIDERS_MAX];
   unsigned provider_count;
   pthread_mutex_t mutex;
-  pthread_cond_t quiet;
+  trn_gate gate; /* work that shutdown waits for */
   trn_map *sessions; /* key -> flight_session, one reference each */
-  unsigned running;
-  bool has_timer, stopping;
+  bool has_timer;
 };
 flight_service *flight__service_ref(flight_service *service);
 void flight__service_unref(flight_service *service);

@@ -150,7 +150,7 @@ static void sender_end(sender *s, trn_status status, const trn_error *error) {
   if (s->sent) s->sent(s->user, status, s->rows);
   flight_service *service = flight__service_ref(s->rpc->service);
   flight__rpc_unref(s->rpc);
-  flight__leave(service);
+  trn__gate_leave(&service->gate);
   flight__service_unref(service);
 }
 
@@ -242,10 +242,10 @@ void flight__send_stream(flight_rpc *rpc, trn_operation *operation, trn_stream *
   static const flight_events events = {sender_writable, sender_gone, sender_drop};
   trn_error *error = NULL;
   trn_slice schema = {0};
-  bool entered = flight__enter(rpc->service);
+  bool entered = trn__gate_enter(&rpc->service->gate);
   sender *s = entered ? calloc(1, sizeof *s) : NULL;
   if (!s) {
-    if (entered) flight__leave(rpc->service);
+    if (entered) trn__gate_leave(&rpc->service->gate);
     trn_stream_unref(stream);
     trn_operation_unref(operation);
     flight__rpc_fail(rpc, TRN_RESOURCE_EXHAUSTED, NULL);

@@ -301,7 +301,7 @@ static void rpc_run(void *argument) {
   }
   flight_service *service = flight__service_ref(rpc->service);
   flight__rpc_unref(rpc);
-  flight__leave(service);
+  trn__gate_leave(&service->gate);
   flight__service_unref(service);
 }
 
@@ -312,14 +312,14 @@ static void rpc_schedule(flight_rpc *rpc) {
   pthread_mutex_unlock(&rpc->mutex);
   if (!start) return;
   flight_service *service = rpc->service;
-  bool entered = flight__enter(service);
+  bool entered = trn__gate_enter(&service->gate);
   trn_pool *pool = rpc->method->is_control ? service->control : service->pool;
   if (entered && trn__pool_submit(pool, rpc_run, flight__rpc_ref(rpc)) == TRN_OK) return;
   trn_call_finish(rpc->call, entered ? TRN_RESOURCE_EXHAUSTED : TRN_UNAVAILABLE,
                   entered ? "No worker thread can be started" : "The server is stopping", NULL, 0, NULL, 0);
   if (entered) {
     flight__rpc_unref(rpc);
-    flight__leave(service);
+    trn__gate_leave(&service->gate);
   }
 }
 
@@ -420,7 +420,7 @@ static void timer_run(void *argument);
 
 void flight__need_timer(flight_service *service) {
   pthread_mutex_lock(&service->mutex);
-  bool start = !service->has_timer && !service->stopping;
+  bool start = !service->has_timer && !service->gate.is_closed;
   if (start) service->has_timer = true;
   pthread_mutex_unlock(&service->mutex);
   if (!start) return;
@@ -435,7 +435,7 @@ static void timer_run(void *argument) {
   flight_service *service = argument;
   pthread_mutex_lock(&service->mutex);
   service->has_timer = false;
-  bool stopping = service->stopping;
+  bool stopping = service->gate.is_closed;
   pthread_mutex_unlock(&service->mutex);
   if (!stopping) {
     for (unsigned i = 0; i < service->provider_count; i++)
@@ -462,23 +462,9 @@ void flight__service_unref(flight_service *service) {
     if (service->providers[i].ops.destroy) service->providers[i].ops.destroy(service->providers[i].self);
   trn__map_destroy(service->sessions, NULL);
   trn_authenticator_unref(service->authenticator);
-  pthread_cond_destroy(&service->quiet);
+  trn__gate_finish(&service->gate);
   pthread_mutex_destroy(&service->mutex);
   free(service);
-}
-
-bool flight__enter(flight_service *service) {
-  pthread_mutex_lock(&service->mutex);
-  bool open = !service->stopping;
-  if (open) service->running++;
-  pthread_mutex_unlock(&service->mutex);
-  return open;
-}
-
-void flight__leave(flight_service *service) {
-  pthread_mutex_lock(&service->mutex);
-  if (--service->running == 0) pthread_cond_broadcast(&service->quiet);
-  pthread_mutex_unlock(&service->mutex);
 }
 
 bool flight__submit(flight_service *service, void (*run)(void *argument), void *argument) {
@@ -490,10 +476,8 @@ static void service_destroy(void *argument) {
   flight_service *service = argument;
   for (unsigned i = 0; i < service->provider_count; i++)
     if (service->providers[i].ops.stop) service->providers[i].ops.stop(service->providers[i].self);
-  pthread_mutex_lock(&service->mutex);
-  service->stopping = true;
-  while (service->running) pthread_cond_wait(&service->quiet, &service->mutex);
-  pthread_mutex_unlock(&service->mutex);
+  trn__gate_close(&service->gate);
+  trn__gate_wait(&service->gate);
   flight__close_all_sessions(service);
   trn__pool_destroy(service->pool);
   trn__pool_destroy(service->control);
@@ -505,7 +489,7 @@ static trn_status service_create(const flight_options *options, flight_service *
   if (!service) return TRN_RESOURCE_EXHAUSTED;
   atomic_init(&service->refs, 1);
   pthread_mutex_init(&service->mutex, NULL);
-  pthread_cond_init(&service->quiet, NULL);
+  trn__gate_init(&service->gate, &service->mutex);
   service->session_idle_ms = options->session_idle_ms ? options->session_idle_ms : TRN_SESSION_IDLE_MS;
   service->authenticator = options->authenticator ? trn_authenticator_ref(options->authenticator) : NULL;
   service->allow_anonymous = options->allow_anonymous || !options->authenticator;

@@ -111,7 +111,7 @@ static trn_status insert(flight_service *service, flight_session *session, fligh
   flight_session *other = session->key ? lookup(service, session->key, strlen(session->key)) : NULL;
   if (other) {
     *out = other;
-  } else if (service->stopping || trn__map_count(service->sessions) / 2 >= TRN_FLIGHT_SESSIONS_MAX) {
+  } else if (service->gate.is_closed || trn__map_count(service->sessions) / 2 >= TRN_FLIGHT_SESSIONS_MAX) {
     status = TRN_RESOURCE_EXHAUSTED;
   } else if (!trn__map_set(service->sessions, session->token, FLIGHT_TOKEN_SIZE - 1, session, NULL)) {
     status = TRN_RESOURCE_EXHAUSTED;

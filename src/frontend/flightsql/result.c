@@ -168,7 +168,7 @@ static void waiter_end(waiter *w) {
   flight_rpc *rpc = w->rpc;
   flight_service *service = flight__service_ref(rpc->service);
   flight__rpc_unref(rpc); /* the waiter may go with it */
-  flight__leave(service);
+  trn__gate_leave(&service->gate);
   flight__service_unref(service);
 }
 
@@ -257,7 +257,7 @@ trn_status flightsql__result_wait(flightsql_statement *statement, flight_rpc *rp
   flight_service *service = rpc->service;
   waiter *w = calloc(1, sizeof *w);
   char *copy = w ? malloc(command.size + 1) : NULL;
-  if (!copy || !flight__enter(service)) {
+  if (!copy || !trn__gate_enter(&service->gate)) {
     bool stops = copy != NULL;
     free(copy);
     free(w);
@@ -282,7 +282,7 @@ trn_status flightsql__result_wait(flightsql_statement *statement, flight_rpc *rp
   pthread_mutex_unlock(&r->mutex);
   if (!ok) {
     flight__rpc_unref(rpc);
-    flight__leave(service);
+    trn__gate_leave(&service->gate);
     waiter_drop(w);
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "More than TRN_FLIGHT_POLLS_MAX (%u) calls wait for one result",
                          TRN_FLIGHT_POLLS_MAX);
@@ -318,7 +318,7 @@ static void finish(flightsql_result *r, trn_status status, const trn_error *erro
   wake(r);
   flightsql__statement_unref(statement);
   flightsql__result_unref(r);
-  flight__leave(service);
+  trn__gate_leave(&service->gate);
   flight__service_unref(service);
 }
 
@@ -486,7 +486,7 @@ trn_status flightsql__result_start(flightsql_statement *statement, flight_rpc *r
   trn_status status = flightsql__statement_execute(statement, rpc, &operation, &stream, error);
   if (status) return status;
   status = result_create(statement, goal, stream, &r, error);
-  if (!status && !flight__enter(rpc->service))
+  if (!status && !trn__gate_enter(&rpc->service->gate))
     status = trn_error_set(error, TRN_UNAVAILABLE, NULL, "The server is stopping");
   if (status) {
     flightsql__statement_ran(statement, operation);

@@ -61,7 +61,7 @@ static void finish(update *u, trn_status status, const trn_error *error) {
   u->done(u->user, status, error, u->count);
   flight_service *service = flight__service_ref(rpc->service);
   flight__rpc_unref(rpc);
-  flight__leave(service);
+  trn__gate_leave(&service->gate);
   flight__service_unref(service);
 }
 
@@ -395,7 +395,7 @@ static update *update_create(flightsql_session *session, flight_rpc *rpc, flight
 static void start(update *u) {
   static const flight_events events = {NULL, gone, update_drop};
   flight_rpc *rpc = flight__rpc_ref(u->rpc);
-  if (flight__enter(rpc->service)) {
+  if (trn__gate_enter(&rpc->service->gate)) {
     atomic_fetch_add(&u->session->busy, 1);
     flight__rpc_attach(rpc, &events, u);
     step(u);

@@ -191,7 +191,7 @@ static void execution_timer(void *argument);
 /* locks: none. Starts a timer unless it runs. */
 static void timer_start(spark_service *service, bool *has, void (*run)(void *), uint64_t delay_ms) {
   pthread_mutex_lock(&service->mutex);
-  bool start = !*has && !service->stopping;
+  bool start = !*has && !service->gate.is_closed;
   if (start) *has = true;
   pthread_mutex_unlock(&service->mutex);
   if (!start) return;
@@ -216,7 +216,7 @@ static void session_timer(void *argument) {
   spark_service *service = argument;
   pthread_mutex_lock(&service->mutex);
   service->has_session_timer = false;
-  bool stopping = service->stopping;
+  bool stopping = service->gate.is_closed;
   pthread_mutex_unlock(&service->mutex);
   if (!stopping) {
     spark__service_sweep_sessions(service);
@@ -232,7 +232,7 @@ static void execution_timer(void *argument) {
   spark_service *service = argument;
   pthread_mutex_lock(&service->mutex);
   service->has_execution_timer = false;
-  bool stopping = service->stopping;
+  bool stopping = service->gate.is_closed;
   pthread_mutex_unlock(&service->mutex);
   if (!stopping && spark__service_sweep_executions(service)) spark__service_need_execution_timer(service);
   spark__service_unref(service);
@@ -249,25 +249,11 @@ void spark__service_unref(spark_service *service) {
   if (!service || atomic_fetch_sub_explicit(&service->refs, 1, memory_order_acq_rel) != 1) return;
   trn__map_destroy(service->sessions, NULL);
   trn__map_destroy(service->closed, NULL);
-  pthread_cond_destroy(&service->quiet);
+  trn__gate_finish(&service->gate);
   pthread_mutex_destroy(&service->mutex);
   trn_backend_unref(service->backend);
   free(service->timezone);
   free(service);
-}
-
-bool spark__service_enter(spark_service *service) {
-  pthread_mutex_lock(&service->mutex);
-  bool open = !service->stopping;
-  if (open) service->running++;
-  pthread_mutex_unlock(&service->mutex);
-  return open;
-}
-
-void spark__service_leave(spark_service *service) {
-  pthread_mutex_lock(&service->mutex);
-  if (--service->running == 0) pthread_cond_broadcast(&service->quiet);
-  pthread_mutex_unlock(&service->mutex);
 }
 
 /* Takes one session out of the table; NULL: there is none left. */
@@ -288,16 +274,12 @@ static spark_session *take_session(spark_service *service) {
 /* The routes are gone: no call is left (the host's promise). Waits for producers, then for workers. */
 static void service_destroy(void *argument) {
   spark_service *service = argument;
-  pthread_mutex_lock(&service->mutex);
-  service->stopping = true;
-  pthread_mutex_unlock(&service->mutex);
+  trn__gate_close(&service->gate);
   for (spark_session *session; (session = take_session(service));) {
     spark__session_shut(session);
     spark__session_unref(session);
   }
-  pthread_mutex_lock(&service->mutex);
-  while (service->running) pthread_cond_wait(&service->quiet, &service->mutex);
-  pthread_mutex_unlock(&service->mutex);
+  trn__gate_wait(&service->gate);
   /* Work starts timers without having entered: its pool goes first. What control gives to work has entered. */
   trn__pool_destroy(service->pool);
   trn__pool_destroy(service->control);
@@ -309,7 +291,7 @@ static trn_status service_create(const trn_spark_options *options, trn_backend *
   if (!service) return TRN_RESOURCE_EXHAUSTED;
   atomic_init(&service->refs, 1);
   pthread_mutex_init(&service->mutex, NULL);
-  pthread_cond_init(&service->quiet, NULL);
+  trn__gate_init(&service->gate, &service->mutex);
   service->backend = trn_backend_ref(backend);
   service->registry = options->registry;
   service->session_idle_ms = options->session_idle_ms ? options->session_idle_ms : TRN_SESSION_IDLE_MS;

@@ -58,9 +58,9 @@ void spark__execution_unref(spark_execution *execution) {
   /* A stream may be in the middle of a completion here, and plans want a big stack: a worker ends it, while there are
    * workers. Shutdown waits for who has entered, so the pool lives until this is submitted. */
   spark_service *service = spark__service_ref(execution->session->service);
-  bool entered = spark__service_enter(service);
+  bool entered = trn__gate_enter(&service->gate);
   if (!entered || trn__pool_submit(service->pool, execution_destroy, execution)) execution_destroy(execution);
-  if (entered) spark__service_leave(service);
+  if (entered) trn__gate_leave(&service->gate);
   spark__service_unref(service);
 }
 
@@ -83,10 +83,10 @@ static void settle(void *argument) {
 
 void spark__execution_settle(spark_execution *execution) {
   spark_service *service = execution->session->service;
-  if (!spark__service_enter(service)) return;
+  if (!trn__gate_enter(&service->gate)) return;
   /* Otherwise the destruction of the execution does it. */
   if (trn__pool_submit(service->pool, settle, spark__execution_ref(execution))) spark__execution_unref(execution);
-  spark__service_leave(service);
+  trn__gate_leave(&service->gate);
 }
 
 /* ---- the end ---- */
@@ -160,7 +160,7 @@ static void end_write_later(void *argument) {
   end_write(end);
   spark__execution_unref(end->execution);
   free(end);
-  spark__service_leave(service);
+  trn__gate_leave(&service->gate);
   spark__service_unref(service);
 }
 
@@ -169,13 +169,13 @@ static void finish_write(spark_execution *execution, trn_table_write *write, trn
   spark_service *service = execution->session->service;
   ending *later = malloc(sizeof *later);
   ending end = {execution, write, status, error ? trn_error_ref((trn_error *)error) : NULL};
-  bool entered = later && spark__service_enter(service);
+  bool entered = later && trn__gate_enter(&service->gate);
   if (entered) {
     *later = end;
     spark__execution_ref(execution);
     if (trn__pool_submit(service->pool, end_write_later, later) == TRN_OK) return;
     spark__execution_unref(execution);
-    spark__service_leave(service);
+    trn__gate_leave(&service->gate);
   }
   free(later);
   end_write(&end); /* the server stops, or memory is out: here and now */
@@ -259,7 +259,7 @@ static void pull_again(spark_execution *execution) {
 static void pull_leave(spark_execution *execution) {
   spark_service *service = spark__service_ref(execution->session->service);
   spark__execution_unref(execution);
-  spark__service_leave(service);
+  trn__gate_leave(&service->gate);
   spark__service_unref(service);
 }
 
@@ -324,7 +324,7 @@ void spark__execution_resume(spark_execution *execution) {
   if (!pull) return;
   trn_error *error = NULL;
   trn_status status = TRN_CANCELLED;
-  bool entered = spark__service_enter(service);
+  bool entered = trn__gate_enter(&service->gate);
   if (entered) {
     spark__execution_ref(execution);
     status = execution->collect || execution->drops_rows

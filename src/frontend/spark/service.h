@@ -17,6 +17,7 @@
 #include <trunnion/frontend.h>
 
 #include "core/core.h"
+#include "core/gate.h"
 #include "frontend/spark/translate/translate.h"
 
 #define SPARK_CONNECT_VERSION "4.2.0"
@@ -97,18 +98,13 @@ struct spark_service {
   size_t response_log_bytes;
   char *timezone; /* or NULL */
   pthread_mutex_t mutex;
-  pthread_cond_t quiet; /* `running` fell to 0 */
+  trn_gate gate;        /* producers with something outstanding */
   trn_map *sessions;    /* key -> spark_session, one reference each */
   trn_map *closed;      /* keys of closed sessions -> service itself; the oldest are forgotten */
-  unsigned running;     /* producers with something outstanding: shutdown waits for them */
   bool has_session_timer, has_execution_timer;
-  bool stopping;
 };
 spark_service *spark__service_ref(spark_service *service);
 void spark__service_unref(spark_service *service);
-/* Counts an outstanding piece of work that shutdown waits for. False: stopping. */
-bool spark__service_enter(spark_service *service);
-void spark__service_leave(spark_service *service);
 /* Periodic work: idle sessions; detached executions, heartbeats. thread: worker */
 void spark__service_sweep_sessions(spark_service *service);
 bool spark__service_sweep_executions(spark_service *service); /* false: there are none */

@@ -131,7 +131,7 @@ static trn_status insert(spark_service *service, spark_session *session, spark_s
   spark_session *other = trn__map_get(service->sessions, session->key, strlen(session->key));
   if (other) {
     *out = spark__session_ref(other);
-  } else if (service->stopping) {
+  } else if (service->gate.is_closed) {
     status = TRN_CANCELLED;
   } else if (trn__map_count(service->sessions) >= TRN_SESSIONS_MAX) {
     status = TRN_RESOURCE_EXHAUSTED;
