@@ -25,6 +25,8 @@ typedef struct trn_source_request {
   const void *data;                 /**< borrowed during the call */
   size_t data_size;
   trn_scan_label *label; /**< what it is in the terms of policies: a table of a catalog; NULL: what format and paths say */
+  bool is_own;           /**< the files are the caller's own, an Arrow IPC stream in each: whole, and never changed while the source
+                              lives (they may be removed): a backend of this process may map them. Since 0.1. */
 } trn_source_request;
 
 typedef struct trn_execute_request {

@@ -43,6 +43,10 @@ trn_status trn__embedded_why(trn_status status, const trn_cancel *cancel, trn_er
 trn_status trn__embedded_open_table(trn_embedded *backend, trn_engine_session *session, const trn_table_provider *table,
                                     trn_engine_source **out, struct ArrowSchema *schema, trn_error **error);
 
+/* Rows in a file of the caller's own (`is_own`), mapped. False: nothing was done, it is to be opened as any file. */
+bool trn__embedded_open_mapped(trn_embedded *backend, trn_engine_session *session, const trn_source_request *request,
+                               trn_engine_source **out, struct ArrowSchema *schema, trn_status *status, trn_error **error);
+
 /* Slots of the backend. */
 trn_status trn__embedded_encode(void *self, void *state, trn_plan *plan, const char *format, trn_bytes *out,
                                 trn_error **error);

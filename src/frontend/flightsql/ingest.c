@@ -117,8 +117,16 @@ static trn_status spool(flightsql_ingest *ingest, const void *data, size_t size,
   return write_all(ingest, data, size, error);
 }
 
+/* Bodies begin where any buffer in them may: whoever maps the file reads them where they lie. */
+enum { BODY_ALIGNMENT = 64 };
+
+static size_t padding_of(const flightsql_ingest *ingest, size_t header_size) {
+  uint64_t at = (ingest->file >= 0 ? ingest->file_size : ingest->memory.size) + 8 + header_size;
+  return (size_t)((BODY_ALIGNMENT - at % BODY_ALIGNMENT) % BODY_ALIGNMENT);
+}
+
 trn_status flightsql__ingest_data(flightsql_ingest *ingest, const flight_data *data, trn_error **error) {
-  static const char zeros[8];
+  static const char zeros[BODY_ALIGNMENT];
   trn_ipc_kind kind;
   int64_t body_size;
   if (!data->header.size) return TRN_OK;
@@ -132,14 +140,12 @@ trn_status flightsql__ingest_data(flightsql_ingest *ingest, const flight_data *d
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A batch announces %lld bytes and has %zu",
                          (long long)body_size, data->body.size);
   ingest->has_schema = true;
-  size_t padding = (8 - data->header.size % 8) % 8;
+  size_t padding = padding_of(ingest, data->header.size);
   uint32_t prefix[2] = {0xffffffffu, (uint32_t)(data->header.size + padding)};
   status = spool(ingest, prefix, sizeof prefix, error);
   if (!status) status = spool(ingest, data->header.data, data->header.size, error);
   if (!status && padding) status = spool(ingest, zeros, padding, error);
-  if (!status) status = spool(ingest, data->body.data, data->body.size, error);
-  if (!status && data->body.size % 8) status = spool(ingest, zeros, 8 - data->body.size % 8, error);
-  return status;
+  return status ? status : spool(ingest, data->body.data, data->body.size, error);
 }
 
 /* ---- the end ---- */
@@ -155,6 +161,7 @@ static trn_status open_rows(flightsql_ingest *ingest, trn_source **source, struc
     request.format = "arrow";
     request.paths = &path;
     request.path_count = 1;
+    request.is_own = true;
   } else {
     request.format = "ipc";
     request.data = ingest->memory.data;
