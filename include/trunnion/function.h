@@ -75,6 +75,60 @@ typedef struct trn_aggregate_function {
   const void *data;
 } trn_aggregate_function;
 
+enum { TRN_LAMBDA_PARAMETERS_MAX = 8 };
+
+/** What a lambda is given. Zeroed by the caller. A type is given, or without `release`: then it is a copy of the struct of
+ *  (a part of) an argument's type, or of a constant. */
+typedef struct trn_lambda_parameters {
+  size_t struct_size;
+  size_t count;                                        /**< of parameters that it may have */
+  size_t least;                                        /**< of those that it has to have: the others may be left out */
+  struct ArrowSchema types[TRN_LAMBDA_PARAMETERS_MAX]; /**< names do not matter; what is not flagged nullable is promised
+                                                            not to be null */
+} trn_lambda_parameters;
+
+/** A lambda while a function is evaluated. Lives until `evaluate` returns; used on the calling thread. */
+typedef struct trn_lambda {
+  size_t struct_size;
+  void *self;
+  /** Computes the lambda's body for `rows` rows at once. `params` are arrays of `rows` values, of the types that
+   *  `parameters` gave, all `count` of them whether or not the lambda names each. `origins[i]`: the row of the call that
+   *  row i belongs to, whose columns the lambda sees; NULL: row i belongs to row i. Takes the arrays of `params` (also on
+   *  failure). Gives `out`: `rows` values of the type that the lambda's argument has. May be called any number of times.
+   *  Errors: what the body meets, which is in `error` already: return the status. */
+  trn_status (*invoke)(const struct trn_lambda *lambda, struct ArrowArray *params, size_t count, int64_t rows,
+                       const uint32_t *origins, struct ArrowArray *out, trn_function_error *error);
+  /** Gives a second array over the buffers of one of the call's arguments, or of a child at any depth of one, which are not
+   *  copied: it may be given to invoke, or become a part of the result. Its `offset`, `length` and `null_count` may be
+   *  changed, within what it had. */
+  trn_status (*share)(const struct trn_lambda *lambda, const struct ArrowArray *array, struct ArrowArray *out,
+                      trn_function_error *error);
+} trn_lambda;
+
+/** A function with lambda arguments (a higher-order function). In `args` a lambda's `array` is NULL and its `type` is that
+ *  of the lambda's body, or NULL as long as that is not known. */
+typedef struct trn_lambda_function {
+  size_t struct_size;
+  const char *name;
+  trn_volatility volatility;
+  /** A letter for each argument: 'v' a value, 'l' a lambda. What follows '|' may be left out; '+' at the end: any number of
+   *  the last. "vl", "vvl|l". */
+  const char *arguments;
+  /** Gives what the lambda `args[index]` is given. Lambdas are asked about from left to right: the types of those before are
+   *  known. Parameters may be null inside, and do not keep the names of list elements. */
+  trn_status (*parameters)(const struct trn_lambda_function *function, const trn_function_arg *args, size_t count,
+                           size_t index, trn_lambda_parameters *out, trn_function_error *error);
+  /** As of scalar functions, once the types of all lambdas are known. */
+  trn_status (*bind)(const struct trn_lambda_function *function, const trn_function_arg *args, size_t count,
+                     struct ArrowSchema *out, trn_function_error *error);
+  /** Gives `rows` values. The arguments have `rows` elements, also constants; a list that is null is empty. `lambdas[i]` is
+   *  NULL for values. */
+  trn_status (*evaluate)(const struct trn_lambda_function *function, const trn_function_arg *args,
+                         const trn_lambda *const *lambdas, size_t count, int64_t rows, struct ArrowArray *out,
+                         trn_function_error *error);
+  const void *data;
+} trn_lambda_function;
+
 /** A window function: values for the rows of a partition, which come in the window's order. */
 typedef struct trn_window_function {
   size_t struct_size;
@@ -144,6 +198,10 @@ typedef struct trn_operator {
   const void *data;
 } trn_operator;
 
+enum {
+  TRN_FUNCTIONS_HIDDEN = 1 /**< for plans only: the engine's SQL does not know their names */
+};
+
 typedef struct trn_function_library {
   size_t struct_size;
   uint32_t abi; /**< TRN_FUNCTION_ABI */
@@ -152,13 +210,16 @@ typedef struct trn_function_library {
   size_t scalar_count;
   const trn_aggregate_function *const *aggregates;
   size_t aggregate_count;
-  /* Read when struct_size covers them. Table functions are also callable from SQL, by their names. */
+  /* Each pair is read when struct_size covers it. */
   const trn_window_function *const *windows;
   size_t window_count;
   const trn_table_function *const *tables;
   size_t table_count;
   const trn_operator *const *operators;
   size_t operator_count;
+  const trn_lambda_function *const *lambdas;
+  size_t lambda_count;
+  uint32_t flags; /**< TRN_FUNCTIONS_* */
 } trn_function_library;
 
 /** The only export of a library that is a shared object of its own: a constant. A plugin adds its library with

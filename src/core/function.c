@@ -2,16 +2,19 @@
 #include "core/function.h"
 #include <strings.h>
 
-/* ---- the four tables of a library as one ---- */
+/* ---- the tables of a library as one ---- */
 
-/* An older library ends before its windows and tables. */
+/* An older library ends earlier. */
+#define COUNT_IN(library, member)                                                                                      \
+  ((library)->struct_size >= offsetof(trn_function_library, member) + sizeof (library)->member ? (library)->member : 0)
+
 static size_t count_of(const trn_function_library *library, trn_function_sort sort) {
-  bool is_whole = library->struct_size >= sizeof *library;
   switch (sort) {
   case TRN_SORT_SCALAR: return library->scalar_count;
   case TRN_SORT_AGGREGATE: return library->aggregate_count;
-  case TRN_SORT_WINDOW: return is_whole ? library->window_count : 0;
-  case TRN_SORT_TABLE: return is_whole ? library->table_count : 0;
+  case TRN_SORT_WINDOW: return COUNT_IN(library, window_count);
+  case TRN_SORT_TABLE: return COUNT_IN(library, table_count);
+  case TRN_SORT_LAMBDA: return COUNT_IN(library, lambda_count);
   default: return 0;
   }
 }
@@ -29,6 +32,9 @@ static bool function_at(const trn_function_library *library, trn_function_sort s
     break;
   case TRN_SORT_WINDOW:
     if ((out->window = library->windows ? library->windows[index] : NULL)) out->name = out->window->name;
+    break;
+  case TRN_SORT_LAMBDA:
+    if ((out->lambda = library->lambdas ? library->lambdas[index] : NULL)) out->name = out->lambda->name;
     break;
   default:
     if ((out->table = library->tables ? library->tables[index] : NULL)) out->name = out->table->name;
@@ -61,16 +67,59 @@ static trn_status check_function(const trn_function_library *library, const trn_
   return trn__map_set(names, function->name, length, (void *)function->name, NULL) ? TRN_OK : trn__no_memory(error);
 }
 
+char trn__lambda_letter(const char *arguments, size_t index) {
+  char last = 0;
+  for (const char *p = arguments; *p; p++) {
+    if (*p == '|') continue;
+    if (*p == '+') return last;
+    last = *p;
+    if (index-- == 0) return last;
+  }
+  return 0;
+}
+
+static bool is_layout(const char *text) {
+  bool has_bar = false, has_lambda = false, has_letter = false;
+  if (!text || strlen(text) > TRN_LAMBDA_LAYOUT_MAX) return false;
+  for (; *text; text++) {
+    if (*text == '|') {
+      if (has_bar) return false;
+      has_bar = true;
+    } else if (*text == '+') {
+      return has_letter && !text[1] && has_lambda;
+    } else {
+      if (*text != 'v' && *text != 'l') return false;
+      has_letter = true;
+      has_lambda = has_lambda || *text == 'l';
+    }
+  }
+  return has_lambda;
+}
+
+/* Slots that are called without a look. */
+static trn_status check_lambda(const trn_lambda_function *f, trn_error **error) {
+  if (!is_layout(f->arguments))
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "The arguments of the function '%s' are letters v and l, as in \"vl\" and \"vvl|l\", not \"%s\"",
+                         f->name, f->arguments ? f->arguments : "");
+  if (!f->parameters || !f->bind || !f->evaluate)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "The function '%s' lacks one of parameters, bind and evaluate", f->name);
+  return TRN_OK;
+}
+
 static trn_status check_functions(const trn_function_library *library, trn_error **error) {
   trn_map *names = trn__map_create();
   trn_status status = names ? TRN_OK : trn__no_memory(error);
   trn_found_function function;
   for (trn_function_sort sort = TRN_SORT_SCALAR; sort < TRN_FUNCTION_SORTS; sort++)
-    for (size_t i = 0; i < count_of(library, sort) && !status; i++)
+    for (size_t i = 0; i < count_of(library, sort) && !status; i++) {
       status = function_at(library, sort, i, &function)
                    ? check_function(library, &function, names, error)
                    : trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The library '%s' has a function without a name",
                                    library->name);
+      if (!status && sort == TRN_SORT_LAMBDA) status = check_lambda(function.lambda, error);
+    }
   trn__map_destroy(names, NULL);
   return status;
 }
@@ -179,7 +228,25 @@ trn_status trn__function_bind(const trn_found_function *function, const trn_func
   case TRN_SORT_SCALAR: status = function->scalar->bind(function->scalar, args, count, out, &sink); break;
   case TRN_SORT_AGGREGATE: status = function->aggregate->bind(function->aggregate, args, count, out, &sink); break;
   case TRN_SORT_WINDOW: status = function->window->bind(function->window, args, count, out, &sink); break;
+  case TRN_SORT_LAMBDA: status = function->lambda->bind(function->lambda, args, count, out, &sink); break;
   default: status = function->table->bind(function->table, args, count, out, &sink);
   }
   return failure_finish(&f, status, function->name, error);
+}
+
+trn_status trn__function_parameters(const trn_lambda_function *function, const trn_function_arg *args, size_t count,
+                                    size_t index, trn_lambda_parameters *out, trn_error **error) {
+  failure f = {0};
+  trn_function_error sink = {sizeof sink, &f, failure_fail, failure_param, failure_position};
+  *out = (trn_lambda_parameters){.struct_size = sizeof *out};
+  trn_status status = function->parameters(function, args, count, index, out, &sink);
+  status = failure_finish(&f, status, function->name, error);
+  if (status || (out->count > 0 && out->count <= TRN_LAMBDA_PARAMETERS_MAX && out->least <= out->count)) return status;
+  return trn_error_set(error, TRN_INTERNAL, NULL, "The function %s gives a lambda %zu parameters, %zu at least",
+                       function->name, out->count, out->least);
+}
+
+void trn__lambda_parameters_finish(trn_lambda_parameters *parameters) {
+  for (size_t i = 0; i < TRN_LAMBDA_PARAMETERS_MAX; i++)
+    if (parameters->types[i].release) parameters->types[i].release(&parameters->types[i]);
 }

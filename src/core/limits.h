@@ -18,6 +18,7 @@
 #define TRN_STACK_BYTES (32u << 20)        /* stack of threads on which plans are decoded, translated, lowered */
 #define TRN_SESSION_IDLE_MS (3600u * 1000) /* Spark: spark.connect.session.manager.defaultSessionTimeout */
 #define TRN_SESSION_SETTINGS_MAX 10000     /* explicitly set keys of one session */
+#define TRN_SESSION_GROUP_SETS_MAX 1000u   /* different sets of groups that a user has had during one session */
 #define TRN_SESSIONS_MAX 10000
 #define TRN_OPERATIONS_PER_SESSION_MAX 1000
 #define TRN_RESPONSE_LOG_BYTES (64u << 20) /* unreleased responses of one operation before its source is paused */
@@ -131,6 +132,7 @@
 #define TRN_BALLISTA_SETTINGS_BYTES_MAX (64u << 10)  /* that a client keeps in one session */
 #define TRN_BALLISTA_SESSIONS_MAX 10000u             /* sets of settings that clients keep */
 #define TRN_BALLISTA_METRICS_BYTES_MAX (4u << 20)    /* of one job, kept when it is over */
+#define TRN_BALLISTA_PARTITIONS_MAX 32u              /* columns that a COPY or INSERT partitions by */
 #define TRN_BALLISTA_BATCH_BYTES_MAX (1u << 30)       /* a record batch of an executor, decompressed */
 #define TRN_BALLISTA_POLL_FIRST_MS 3u                 /* before a job is asked for; a quarter more each time, up to */
 #define TRN_BALLISTA_POLL_QUICK 12u                   /* in its first */
@@ -153,5 +155,6 @@
 #define TRN_SCRIPT_CONDITIONS_MAX 1000u    /* that a block of a script declares, and that its handlers name */
 #define TRN_SCRIPT_ROWS_MAX 100000u        /* of a FOR's query */
 #define TRN_SCRIPT_BYTES_MAX (64u << 20)   /* of the rows that a script answers with */
+#define TRN_LAMBDA_LAYOUT_MAX 64u          /* letters in a trn_lambda_function's arguments */
 
 #endif

@@ -64,7 +64,8 @@ static void fill(void) {
                                    .scalars = pointers,
                                    .scalar_count = count,
                                    .aggregates = aggregates,
-                                   .aggregate_count = aggregate_count};
+                                   .aggregate_count = aggregate_count,
+                                   .flags = TRN_FUNCTIONS_HIDDEN};
 }
 
 const trn_function_library *fn__library(void) {

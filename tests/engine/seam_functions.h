@@ -157,6 +157,7 @@ static const trn_aggregate_function sum = {
     .update = sum_update, .merge = sum_merge, .evaluate = sum_evaluate, .emit_state = sum_emit_state,
     .memory = sum_memory, .destroy = sum_destroy};
 #include "seam_kinds.h"
+#include "seam_lambdas.h"
 
 static const trn_scalar_function *const scalars[] = {&plus_one};
 static const trn_aggregate_function *const aggregates[] = {&sum};
@@ -165,6 +166,7 @@ static const trn_function_library library = {.struct_size = sizeof library, .abi
                                              .aggregates = aggregates, .aggregate_count = 1,
                                              .windows = windows, .window_count = 2,
                                              .tables = table_functions, .table_count = 1,
-                                             .operators = operators, .operator_count = 1};
+                                             .operators = operators, .operator_count = 1,
+                                             .lambdas = lambda_functions, .lambda_count = 3};
 
 #endif

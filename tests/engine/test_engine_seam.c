@@ -17,7 +17,8 @@ _Static_assert(sizeof(trn_engine_table_ops) == 72 && sizeof(trn_engine_table_sca
 _Static_assert(sizeof(trn_function_error) == 40 && sizeof(trn_function_arg) == 24, "functions");
 _Static_assert(sizeof(trn_scalar_function) == 48 && offsetof(trn_scalar_function, bind) == 24, "scalar");
 _Static_assert(sizeof(trn_aggregate_function) == 96 && offsetof(trn_aggregate_function, memory) == 72, "aggregate");
-_Static_assert(sizeof(trn_function_library) == 112 && offsetof(trn_function_library, windows) == 64, "library");
+_Static_assert(sizeof(trn_function_library) == 136 && offsetof(trn_function_library, lambdas) == 112, "library");
+_Static_assert(sizeof(trn_lambda_function) == 64 && sizeof(trn_lambda) == 32, "lambdas");
 
 /* ---- plans ---- */
 

@@ -371,6 +371,80 @@ pub struct AggregateFunction {
     pub data: *const c_void,
 }
 
+pub const LAMBDA_PARAMETERS_MAX: usize = 8;
+
+#[repr(C)]
+pub struct LambdaParameters {
+    pub struct_size: usize,
+    pub count: usize,
+    pub least: usize,
+    pub types: [FFI_ArrowSchema; LAMBDA_PARAMETERS_MAX],
+}
+
+impl Default for LambdaParameters {
+    fn default() -> Self {
+        let types = std::array::from_fn(|_| FFI_ArrowSchema::empty());
+        Self { struct_size: size_of::<Self>(), count: 0, least: 0, types }
+    }
+}
+
+#[repr(C)]
+pub struct Lambda {
+    pub struct_size: usize,
+    pub owner: *mut c_void,
+    pub invoke: unsafe extern "C" fn(
+        *const Lambda,
+        *mut FFI_ArrowArray,
+        usize,
+        i64,
+        *const u32,
+        *mut FFI_ArrowArray,
+        *mut FunctionError,
+    ) -> i32,
+    pub share:
+        unsafe extern "C" fn(*const Lambda, *const FFI_ArrowArray, *mut FFI_ArrowArray, *mut FunctionError) -> i32,
+}
+
+#[repr(C)]
+pub struct LambdaFunction {
+    pub struct_size: usize,
+    pub name: *const c_char,
+    pub volatility: i32,
+    /// Checked where the library is added.
+    pub arguments: *const c_char,
+    pub parameters: Option<
+        unsafe extern "C" fn(
+            *const LambdaFunction,
+            *const FunctionArg,
+            usize,
+            usize,
+            *mut LambdaParameters,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub bind: Option<
+        unsafe extern "C" fn(
+            *const LambdaFunction,
+            *const FunctionArg,
+            usize,
+            *mut FFI_ArrowSchema,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub evaluate: Option<
+        unsafe extern "C" fn(
+            *const LambdaFunction,
+            *const FunctionArg,
+            *const *const Lambda,
+            usize,
+            i64,
+            *mut FFI_ArrowArray,
+            *mut FunctionError,
+        ) -> i32,
+    >,
+    pub data: *const c_void,
+}
+
 #[repr(C)]
 pub struct WindowFunction {
     pub struct_size: usize,
@@ -487,6 +561,8 @@ unsafe impl Send for WindowFunction {}
 unsafe impl Sync for WindowFunction {}
 unsafe impl Send for TableFunction {}
 unsafe impl Sync for TableFunction {}
+unsafe impl Send for LambdaFunction {}
+unsafe impl Sync for LambdaFunction {}
 
 #[repr(C)]
 pub struct FunctionLibrary {
@@ -505,7 +581,13 @@ pub struct FunctionLibrary {
     pub table_count: usize,
     pub operators: *const *const Operator,
     pub operator_count: usize,
+    pub lambdas: *const *const LambdaFunction,
+    pub lambda_count: usize,
+    pub flags: u32,
 }
+
+/// The library's functions are for plans: texts do not know them.
+pub const FUNCTIONS_HIDDEN: u32 = 1;
 
 const _: () = {
     assert!(size_of::<Kv>() == 16);
@@ -535,7 +617,11 @@ const _: () = {
     assert!(size_of::<AggregateFunction>() == 96);
     assert!(offset_of!(AggregateFunction, memory) == 72);
     assert!(offset_of!(FunctionLibrary, windows) == 64);
-    assert!(size_of::<FunctionLibrary>() == 112);
+    assert!(offset_of!(FunctionLibrary, lambdas) == 112);
+    assert!(size_of::<FunctionLibrary>() == 136);
+    assert!(size_of::<LambdaFunction>() == 64);
+    assert!(size_of::<Lambda>() == 32);
+    assert!(offset_of!(LambdaParameters, types) == 24);
     assert!(size_of::<Operator>() == 72);
     assert!(size_of::<OperatorRequirement>() == 56);
     assert!(size_of::<WindowFunction>() == 48);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Plans nest; DataFusion's clone, drop and planning recurse. Callers' threads have 32 MiB; whoever comes with less gets
 /// a stack for the call.
-const STACK_NEEDED: usize = 16 << 20;
+pub const STACK_NEEDED: usize = 16 << 20;
 pub const STACK_SIZE: usize = 32 << 20;
 
 pub type Fallible<T> = Result<T, Failure>;
@@ -264,7 +264,7 @@ fn from_io(error: &std::io::Error) -> Failure {
 // ---- out to C ----
 
 /// Bytes as a C string: what is behind a NUL is lost, which is better than losing the error.
-fn c_string(bytes: &[u8]) -> CString {
+pub fn c_string(bytes: &[u8]) -> CString {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     CString::new(&bytes[..end]).unwrap_or_default()
 }

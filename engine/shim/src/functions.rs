@@ -1,6 +1,6 @@
 //! Scalar functions of a C function library as DataFusion functions.
 use crate::abi::{FunctionArg, FunctionError, ScalarFunction, status};
-use crate::error::{Failure, Fallible};
+use crate::error::{Failure, Fallible, c_string};
 use crate::features::arrow::array::{Array, ArrayRef, make_array};
 use crate::features::arrow::compute::cast;
 use crate::features::arrow::datatypes::{DataType, Field, FieldRef};
@@ -69,15 +69,31 @@ pub fn call(name: &str, body: impl FnOnce(*mut FunctionError) -> i32) -> Fallibl
     }
 }
 
+/// Tells C of a failure, all that is known of it.
+pub unsafe fn send_failure(failure: &Failure, error: *mut FunctionError) {
+    let Some(error) = (unsafe { error.as_ref() }) else { return };
+    let condition = failure.condition.as_ref().map(|text| c_string(text.as_bytes()));
+    let message = c_string(failure.message.as_bytes());
+    let condition = condition.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
+    unsafe { (error.fail)(error.owner, failure.status, condition, message.as_ptr()) };
+    for (key, value) in &failure.params {
+        let key = c_string(key.as_bytes());
+        unsafe { (error.add_param)(error.owner, key.as_ptr(), value.as_ptr() as *const c_void, value.len()) };
+    }
+    if failure.position != -1 {
+        unsafe { (error.set_position)(error.owner, failure.position) };
+    }
+}
+
 /// Arguments in C form. Owns what the C structs point to.
 pub struct Args {
-    types: Vec<FFI_ArrowSchema>,
+    types: Vec<Option<FFI_ArrowSchema>>,
     arrays: Vec<Option<(FFI_ArrowArray, bool)>>,
     args: Vec<FunctionArg>,
 }
 
 /// The types that kernels know: view layouts are the engine's own.
-fn kernel_field(field: &FieldRef) -> FieldRef {
+pub fn kernel_field(field: &FieldRef) -> FieldRef {
     let same = |child: &FieldRef, make: &dyn Fn(FieldRef) -> DataType| make(kernel_field(child));
     let data_type = match field.data_type() {
         DataType::Utf8View => DataType::Utf8,
@@ -102,19 +118,21 @@ impl Args {
     /// `arrays[i]`: None (bind, not a literal), or the array and whether it stands for all rows. Views are laid out as the
     /// kernels know them.
     pub fn new(fields: &[FieldRef], arrays: Vec<Option<(ArrayRef, bool)>>) -> Fallible<Self> {
-        let fields: Vec<FieldRef> = fields.iter().map(kernel_field).collect();
-        let types = fields.iter().map(|field| FFI_ArrowSchema::try_from(field.as_ref()));
+        Self::with_unknown(&fields.iter().cloned().map(Some).collect::<Vec<_>>(), arrays)
+    }
+
+    /// The same, of which some types are not known yet.
+    pub fn with_unknown(fields: &[Option<FieldRef>], arrays: Vec<Option<(ArrayRef, bool)>>) -> Fallible<Self> {
+        let fields: Vec<Option<FieldRef>> = fields.iter().map(|field| field.as_ref().map(kernel_field)).collect();
+        let types = fields.iter().map(|field| field.as_deref().map(FFI_ArrowSchema::try_from).transpose());
         let types = types.collect::<std::result::Result<Vec<_>, _>>()?;
         let mut exported = Vec::with_capacity(arrays.len());
         for (array, field) in arrays.into_iter().zip(&fields) {
-            exported.push(match array {
-                None => None,
-                Some((array, is_scalar)) if view_free(array.data_type(), field.data_type()) => {
-                    Some((FFI_ArrowArray::new(&array.to_data()), is_scalar))
-                }
-                Some((array, is_scalar)) => {
+            exported.push(match (array, field) {
+                (Some((array, is_scalar)), Some(field)) if !view_free(array.data_type(), field.data_type()) => {
                     Some((FFI_ArrowArray::new(&cast(&array, field.data_type())?.to_data()), is_scalar))
                 }
+                (array, _) => array.map(|(array, is_scalar)| (FFI_ArrowArray::new(&array.to_data()), is_scalar)),
             });
         }
         let mut out = Self { types, arrays: exported, args: vec![] };
@@ -123,7 +141,7 @@ impl Args {
             .iter()
             .zip(&out.arrays)
             .map(|(data_type, array)| FunctionArg {
-                data_type,
+                data_type: data_type.as_ref().map_or(std::ptr::null(), |data_type| data_type as *const _),
                 array: array.as_ref().map_or(std::ptr::null(), |(array, _)| array as *const _),
                 is_scalar: array.as_ref().is_some_and(|(_, is_scalar)| *is_scalar),
             })
@@ -152,6 +170,15 @@ pub fn import(array: FFI_ArrowArray, data_type: &DataType) -> Fallible<ArrayRef>
 
 pub unsafe fn function_name(pointer: *const c_char) -> Fallible<String> {
     unsafe { crate::runtime::text(pointer, "a function's name") }.map(str::to_string)
+}
+
+pub fn volatility(value: i32) -> Fallible<Volatility> {
+    match value {
+        0 => Ok(Volatility::Immutable),
+        1 => Ok(Volatility::Stable),
+        2 => Ok(Volatility::Volatile),
+        other => Err(Failure::invalid(format!("volatility {other}"))),
+    }
 }
 
 /// A scalar function. The C table lives as long as the process (libraries are never unloaded).
@@ -190,12 +217,7 @@ impl LibraryScalar {
         if table.bind.is_none() || table.evaluate.is_none() {
             return Err(Failure::invalid("a scalar function lacks bind or evaluate"));
         }
-        let volatility = match table.volatility {
-            0 => Volatility::Immutable,
-            1 => Volatility::Stable,
-            2 => Volatility::Volatile,
-            other => return Err(Failure::invalid(format!("volatility {other}"))),
-        };
+        let volatility = volatility(table.volatility)?;
         let any = TypeSignature::OneOf(vec![TypeSignature::VariadicAny, TypeSignature::Nullary]);
         Ok(Self { function, name: unsafe { function_name(table.name) }?, signature: Signature::new(any, volatility) })
     }

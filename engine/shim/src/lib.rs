@@ -15,6 +15,7 @@ mod execute;
 mod explain;
 mod fold;
 mod functions;
+mod functions_lambda;
 mod functions_table;
 mod functions_window;
 mod fused;

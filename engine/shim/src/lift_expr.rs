@@ -250,7 +250,7 @@ impl Lifter {
             self.out.u32(ids.len() as u32);
             ids.iter().for_each(|id| self.out.u32(*id));
         }
-        self.call(1, function.name(), function.args.len(), expr, scope)
+        self.call(home(function.name()), function.name(), function.args.len(), expr, scope)
     }
 
     fn subquery(

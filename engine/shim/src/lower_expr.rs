@@ -221,9 +221,14 @@ impl Machine<'_> {
                 }
             }
             home::LIBRARY => {
-                let function = self.session.runtime.scalars.get(name).cloned();
-                let function = function.ok_or_else(|| Failure::invalid(format!("no library function {name}")))?;
-                self.function(function, exprs)
+                let higher = self.session.state.higher_order_functions();
+                match (self.session.runtime.scalars.get(name), higher.get(name)) {
+                    (Some(function), _) => self.function(Arc::clone(function), exprs),
+                    (None, Some(function)) => {
+                        Expr::HigherOrderFunction(HigherOrderFunction::new(Arc::clone(function), exprs))
+                    }
+                    (None, None) => return Err(Failure::invalid(format!("no library function {name}"))),
+                }
             }
             other => return Err(self.reader.invalid(format!("a function at home in {other}"))),
         };

@@ -99,6 +99,9 @@ impl Runtime {
         // Sources come in partitions already; dealing batches out again would only mix up the order of rows.
         config.options_mut().optimizer.enable_round_robin_repartition = false;
         config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+        let libraries = unsafe { slice(options.libraries, options.library_count, "libraries") }?;
+        let mut functions = unsafe { Functions::read(libraries) }?;
+        config.set_extension(Arc::new(std::mem::take(&mut functions.hidden)));
         let mut base = SessionStateBuilder::new_with_default_features()
             .with_config(config)
             .with_runtime_env(environment.build_arc()?)
@@ -107,8 +110,6 @@ impl Runtime {
             .with_optimizer_rules(crate::cancel::optimizer_rules())
             .with_physical_optimizer_rules(crate::cancel::physical_rules(crate::physical::rules()))
             .build();
-        let libraries = unsafe { slice(options.libraries, options.library_count, "libraries") }?;
-        let functions = unsafe { Functions::read(libraries) }?;
         functions.register(&mut base)?;
         let Functions { scalars, aggregates, operators, .. } = functions;
         let (control, jobs) = mpsc::channel::<Job>();

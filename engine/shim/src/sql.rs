@@ -29,6 +29,7 @@ use crate::features::datafusion::sql::planner::ParserOptions;
 use crate::features::datafusion::sql::sqlparser::dialect::dialect_from_str;
 use crate::features::datafusion::sql::sqlparser::parser::ParserError;
 use crate::features::datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use crate::library::Hidden;
 use crate::named::{Meaning, Named};
 use crate::source::Source;
 use crate::{Plan, share};
@@ -173,6 +174,7 @@ impl std::fmt::Debug for Tables {
 pub struct Context<'a> {
     pub state: &'a SessionState,
     pub tables: Arc<Tables>,
+    hidden: Arc<Hidden>,
     /// The function that was looked for last, and in vain.
     missing: Mutex<Option<String>>,
     is_function_missing: AtomicBool,
@@ -240,7 +242,12 @@ impl Tables {
 impl<'a> Context<'a> {
     pub fn new(state: &'a SessionState, resolve: Option<TableResolver>, user: *mut c_void) -> Self {
         let (tables, missing) = (Tables::new(resolve, user), Mutex::default());
-        Self { state, tables, missing, is_function_missing: AtomicBool::new(false) }
+        let hidden = state.config().get_extension::<Hidden>().unwrap_or_default();
+        Self { state, tables, hidden, missing, is_function_missing: AtomicBool::new(false) }
+    }
+
+    fn is_public(&self, name: &str) -> bool {
+        !self.hidden.0.contains(name)
     }
 
     /// The same failure, with what is known about an unknown function.
@@ -258,11 +265,6 @@ impl<'a> Context<'a> {
         }
         found
     }
-}
-
-/// Functions of the library are for plans, not for people: they have dots in their names.
-fn is_public(name: &str) -> bool {
-    !name.contains('.')
 }
 
 impl ContextProvider for Context<'_> {
@@ -313,20 +315,20 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        let found = self.state.scalar_functions().get(name).filter(|_| is_public(name)).cloned();
+        let found = self.state.scalar_functions().get(name).filter(|_| self.is_public(name)).cloned();
         self.remember_missing(name, found)
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
-        self.state.higher_order_functions().get(name).filter(|_| is_public(name)).cloned()
+        self.state.higher_order_functions().get(name).filter(|_| self.is_public(name)).cloned()
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.state.aggregate_functions().get(name).filter(|_| is_public(name)).cloned()
+        self.state.aggregate_functions().get(name).filter(|_| self.is_public(name)).cloned()
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
-        self.state.window_functions().get(name).filter(|_| is_public(name)).cloned()
+        self.state.window_functions().get(name).filter(|_| self.is_public(name)).cloned()
     }
 
     fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
@@ -340,19 +342,19 @@ impl ContextProvider for Context<'_> {
     /// Asked only to make suggestions, when there is no function of a name.
     fn udf_names(&self) -> Vec<String> {
         self.is_function_missing.store(true, Ordering::Relaxed);
-        self.state.scalar_functions().keys().filter(|name| is_public(name)).cloned().collect()
+        self.state.scalar_functions().keys().filter(|name| self.is_public(name)).cloned().collect()
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {
-        self.state.higher_order_functions().keys().filter(|name| is_public(name)).cloned().collect()
+        self.state.higher_order_functions().keys().filter(|name| self.is_public(name)).cloned().collect()
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        self.state.aggregate_functions().keys().filter(|name| is_public(name)).cloned().collect()
+        self.state.aggregate_functions().keys().filter(|name| self.is_public(name)).cloned().collect()
     }
 
     fn udwf_names(&self) -> Vec<String> {
-        self.state.window_functions().keys().filter(|name| is_public(name)).cloned().collect()
+        self.state.window_functions().keys().filter(|name| self.is_public(name)).cloned().collect()
     }
 }
 

@@ -206,6 +206,15 @@ static trn_status wrong_count(spark_builder *b, size_t least, size_t most) {
                       "https://spark.apache.org/docs/latest", (char *)NULL);
 }
 
+trn_status spark__argument_count(spark_translator *t, const spark_function *row, const spark_call *call,
+                                 trn_error **error) {
+  size_t least, most;
+  arity(row->arguments, &least, &most);
+  if (call->is_star || (call->arg_count >= least && call->arg_count <= most)) return TRN_OK;
+  spark_builder b = {.t = t, .call = call, .function = row, .count = call->arg_count, .error = error};
+  return wrong_count(&b, least, most);
+}
+
 /* All arguments of letter 'c' take their common type. */
 static trn_status coerce_group(spark_builder *b) {
   size_t count = 0;
@@ -376,11 +385,9 @@ trn_status spark__call(spark_translator *t, const spark_call *call, spark_value 
   if (!row) return unresolved(t, call, error);
   if (!spark__note_function(t, row)) return trn__no_memory(error);
   spark_builder b = {.t = t, .call = call, .function = row, .count = call->arg_count, .error = error};
-  size_t least, most;
-  arity(row->arguments, &least, &most);
   trn_status status = check_modifiers(&b);
+  if (!status) status = spark__argument_count(t, row, call, error);
   if (status) return status;
-  if (!call->is_star && (call->arg_count < least || call->arg_count > most)) return wrong_count(&b, least, most);
   b.args = TRN_NEW_N(t->arena, const trn_expr *, call->arg_count + 1);
   if (!b.args) return trn__no_memory(error);
   for (size_t i = 0; i < call->arg_count; i++) b.args[i] = call->args[i].expr;

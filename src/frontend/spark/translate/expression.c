@@ -180,7 +180,8 @@ static trn_status call_with(spark_translator *t, const call_spec *given, const s
   if (spec->count == 1 && is_plain_star(spec->arguments[0]) && strcasecmp(spec->name, "count") == 0) {
     call.is_star = true;
   } else if (has_lambda(spec)) {
-    status = spark__lambda_arguments(t, spec->name, spec->arguments, spec->count, &values, &count, error);
+    status = spark__lambda_arguments(t, spec->name, spec->arguments, spec->count, spec->position, &values, &count,
+                                     error);
   } else {
     if (first) status = spark__values_push(t, &values, &count, &capacity, first, error);
     for (size_t i = first ? 1 : 0; i < spec->count && status == TRN_OK; i++) {

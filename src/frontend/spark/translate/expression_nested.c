@@ -1,5 +1,7 @@
 /* Values inside values: struct fields, array elements, map values; lambdas over them. */
+#include "core/function.h"
 #include "frontend/spark/translate/scope.h"
+#include "frontend/spark/translate/values.h"
 #include <strings.h>
 
 typedef Spark__Connect__Expression expression;
@@ -315,8 +317,8 @@ static trn_status lambda_body(spark_translator *t, const Spark__Connect__Express
 
 /* As many parameters as the function gives, an index not counted; each with a name of its own. */
 static trn_status lambda_parameters(spark_translator *t, const Spark__Connect__Expression__LambdaFunction *lambda,
-                                    const char *letters, trn_error **error) {
-  size_t count = lambda->n_arguments, most = strlen(letters), least = letters[most - 1] == 'i' ? most - 1 : most;
+                                    size_t least, size_t most, trn_error **error) {
+  size_t count = lambda->n_arguments;
   if (!lambda->function || count < least || count > most) { /* Spark has the two numbers the wrong way round */
     const char *has = trn__arena_printf(t->arena, "%zu", count), *wants = trn__arena_printf(t->arena, "%zu", least);
     if (!has || !wants) return trn__no_memory(error);
@@ -338,6 +340,32 @@ static trn_status lambda_parameters(spark_translator *t, const Spark__Connect__E
                       "args", text, "caseSensitiveConfig", "\"spark.sql.caseSensitive\"", NULL);
 }
 
+static trn_status no_lambda_here(spark_translator *t, trn_error **error) {
+  return spark__error(t, error, TRN_INVALID_ARGUMENT,
+                      "INVALID_LAMBDA_FUNCTION_CALL.PARAMETER_DOES_NOT_ACCEPT_LAMBDA_FUNCTION", NOWHERE, NULL);
+}
+
+/* A lambda of a plugin's function: its variables are what the function says. */
+static trn_status library_lambda(spark_translator *t, const trn_found_function *function, const spark_value *args,
+                                 size_t count, size_t index,
+                                 const Spark__Connect__Expression__LambdaFunction *lambda, spark_value *out,
+                                 trn_error **error) {
+  trn_field *fields = NULL;
+  size_t most = 0, least = 0;
+  if (trn__lambda_letter(function->lambda->arguments, index) != 'l') return no_lambda_here(t, error);
+  const trn_expr **exprs = TRN_NEW_N(t->arena, const trn_expr *, count);
+  if (!exprs) return trn__no_memory(error);
+  for (size_t i = 0; i < count; i++) exprs[i] = args[i].expr;
+  trn_status status = spark__library_parameters(t, function, exprs, count, index, &fields, &most, &least, error);
+  if (!status) status = lambda_parameters(t, lambda, least, most, error);
+  if (status) return status;
+  const trn_expr **variables = TRN_NEW_N(t->arena, const trn_expr *, lambda->n_arguments);
+  if (!variables) return trn__no_memory(error);
+  for (size_t i = 0; i < lambda->n_arguments && !status; i++)
+    status = variable(t, fields[i].type, fields[i].nullable, &variables[i], error);
+  return status ? status : lambda_body(t, lambda, variables, NULL, out, error);
+}
+
 static trn_status lambda_argument(spark_translator *t, const char *name, const spark_value *args, size_t count,
                                   size_t index, const Spark__Connect__Expression__LambdaFunction *lambda,
                                   spark_value *out, trn_error **error) {
@@ -346,16 +374,20 @@ static trn_status lambda_argument(spark_translator *t, const char *name, const s
   for (size_t i = 0; i < sizeof higher_order / sizeof *higher_order; i++)
     if (strcasecmp(higher_order[i].name, name) == 0)
       letters = higher_order[i].parameters, first = higher_order[i].first;
-  if (!letters && spark__function_find(name, strlen(name)))
+  trn_found_function function = {.sort = TRN_SORT_LAMBDA};
+  bool is_known = spark__function_find(name, strlen(name)) != NULL, is_library = false;
+  if (!letters && !is_known && t->registry) is_library = trn__registry_function(t->registry, name, &function);
+  if (is_library && function.sort == TRN_SORT_LAMBDA)
+    return library_lambda(t, &function, args, count, index, lambda, out, error);
+  if (!letters && (is_known || is_library))
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LAMBDA_FUNCTION_CALL.NON_HIGHER_ORDER_FUNCTION", NOWHERE,
                         "class", name, NULL);
   if (!letters) return spark__unimplemented(t, NOWHERE, error, "A lambda in the function %s", name);
-  if (index < first)
-    return spark__error(t, error, TRN_INVALID_ARGUMENT,
-                        "INVALID_LAMBDA_FUNCTION_CALL.PARAMETER_DOES_NOT_ACCEPT_LAMBDA_FUNCTION", NOWHERE, NULL);
+  if (index < first) return no_lambda_here(t, error);
   bool reduce = letters[0] == 'a';
   if (reduce && index == 3) letters = "a"; /* the finish function takes the accumulator alone */
-  trn_status status = lambda_parameters(t, lambda, letters, error);
+  size_t most = strlen(letters), least = letters[most - 1] == 'i' ? most - 1 : most;
+  trn_status status = lambda_parameters(t, lambda, least, most, error);
   if (status != TRN_OK) return status;
   const trn_expr **variables = TRN_NEW_N(t->arena, const trn_expr *, lambda->n_arguments);
   if (!variables) return trn__no_memory(error);
@@ -382,10 +414,14 @@ static trn_status lambda_argument(spark_translator *t, const char *name, const s
 }
 
 trn_status spark__lambda_arguments(spark_translator *t, const char *name, expression *const *arguments, size_t count,
-                                   spark_value **out, size_t *out_count, trn_error **error) {
+                                   trn_position position, spark_value **out, size_t *out_count, trn_error **error) {
+  const spark_call call = {.name = name, .arg_count = count, .position = position};
+  const spark_function *row = spark__function_find(name, strlen(name));
   spark_value *values = TRN_NEW_N(t->arena, spark_value, count);
   trn_status status = TRN_OK;
   if (!values) return trn__no_memory(error);
+  /* A plugin's function may count on its arguments. */
+  if (!row && (row = spark__library_find(t, name))) status = spark__argument_count(t, row, &call, error);
   for (size_t i = 0; i < count && status == TRN_OK; i++)
     if (arguments[i]->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LAMBDA_FUNCTION)
       status = spark__expression(t, arguments[i], &values[i], error);

@@ -8,22 +8,21 @@ static trn_status collection_at(spark_builder *b, size_t index, trn_type_id id) 
   return spark__unexpected_input(b, index, id == TRN_TYPE_MAP ? "\"MAP\"" : "\"ARRAY\"", b->args[index]->type);
 }
 
-/* A function that is no lambda is one that looks at none of its parameters. */
-static trn_status function_at(spark_builder *b, size_t index, uint32_t parameters) {
+trn_status spark__as_lambda(spark_builder *b, size_t index, size_t parameters) {
   if (b->args[index]->kind == TRN_EXPR_LAMBDA) return TRN_OK;
   const trn_expr *body = b->args[index];
   trn_expr *lambda = trn__expr_create(b->t->arena, TRN_EXPR_LAMBDA, body->type, body->nullable, &body, 1);
   uint32_t *ids = TRN_NEW_N(b->t->arena, uint32_t, parameters);
   if (!lambda || !ids) return trn__no_memory(b->error);
-  for (uint32_t i = 0; i < parameters; i++) ids[i] = b->t->next_column++;
-  lambda->u.lambda.param_count = parameters;
+  for (size_t i = 0; i < parameters; i++) ids[i] = b->t->next_column++;
+  lambda->u.lambda.param_count = (uint32_t)parameters;
   lambda->u.lambda.params = ids;
   b->args[index] = lambda;
   return TRN_OK;
 }
 
 static trn_status lambda_at(spark_builder *b, size_t index) {
-  return function_at(b, index, 1);
+  return spark__as_lambda(b, index, 1);
 }
 
 /* A predicate's body is boolean. */
@@ -186,8 +185,8 @@ static trn_status build_arrays_zip(spark_builder *b, const trn_expr **out) {
 static trn_status build_fold(spark_builder *b, const trn_expr **out) {
   bool finishes = b->count > 3;
   trn_status status = collection_at(b, 0, TRN_TYPE_ARRAY);
-  if (!status) status = function_at(b, 2, 2);
-  if (!status && finishes) status = function_at(b, 3, 1);
+  if (!status) status = spark__as_lambda(b, 2, 2);
+  if (!status && finishes) status = spark__as_lambda(b, 3, 1);
   if (status) return status;
   const trn_type *zero = b->args[1]->type, *merged = b->args[2]->args[0]->type;
   if (!trn__type_same_shape(zero, merged)) {
@@ -205,7 +204,7 @@ static trn_status build_fold(spark_builder *b, const trn_expr **out) {
 }
 
 static trn_status sort_by(spark_builder *b, const trn_expr **out) {
-  trn_status status = function_at(b, 1, 2);
+  trn_status status = spark__as_lambda(b, 1, 2);
   if (status) return status;
   const trn_type *given = b->args[1]->args[0]->type;
   if (given->id == TRN_TYPE_INT32)

@@ -12,6 +12,7 @@
 static trn_status argument_types(spark_translator *t, const trn_expr *const *args, size_t count, trn_function_arg *out,
                                  struct ArrowSchema *types, trn_error **error) {
   for (size_t i = 0; i < count; i++) {
+    if (!args[i]) continue; /* a lambda whose body is not known yet */
     if (trn__type_export(args[i]->type, "", args[i]->nullable, NULL, t->timezone, &types[i]))
       return trn__no_memory(error);
     out[i] = (trn_function_arg){.type = &types[i]};
@@ -19,19 +20,64 @@ static trn_status argument_types(spark_translator *t, const trn_expr *const *arg
   return TRN_OK;
 }
 
+/* Arguments as a function sees them. Finished also on failure. */
+typedef struct arguments {
+  struct ArrowSchema *types;
+  trn_function_arg *args;
+  size_t count;
+} arguments;
+
+static trn_status arguments_init(arguments *a, spark_translator *t, const trn_expr *const *args, size_t count,
+                                 trn_error **error) {
+  *a = (arguments){calloc(count + 1, sizeof *a->types), calloc(count + 1, sizeof *a->args), count};
+  return a->types && a->args ? argument_types(t, args, count, a->args, a->types, error) : trn__no_memory(error);
+}
+
+static void arguments_finish(arguments *a) {
+  for (size_t i = 0; a->types && i < a->count; i++)
+    if (a->types[i].release) a->types[i].release(&a->types[i]);
+  free(a->types);
+  free(a->args);
+}
+
 static trn_status bind(spark_builder *b, const trn_found_function *function, trn_field *out) {
+  arguments a;
   struct ArrowSchema result = {0};
-  struct ArrowSchema *types = calloc(b->count + 1, sizeof *types);
-  trn_function_arg *args = calloc(b->count + 1, sizeof *args);
-  trn_status status = types && args ? argument_types(b->t, b->args, b->count, args, types, b->error)
-                                    : trn__no_memory(b->error);
-  if (!status) status = trn__function_bind(function, args, b->count, &result, b->error);
+  trn_status status = arguments_init(&a, b->t, b->args, b->count, b->error);
+  if (!status) status = trn__function_bind(function, a.args, b->count, &result, b->error);
   if (!status) status = trn__field_import(b->t->arena, &result, out, b->error);
   if (result.release) result.release(&result);
-  for (size_t i = 0; types && i < b->count; i++)
-    if (types[i].release) types[i].release(&types[i]);
-  free(types);
-  free(args);
+  arguments_finish(&a);
+  return status;
+}
+
+trn_status spark__library_parameters(spark_translator *t, const trn_found_function *function,
+                                     const trn_expr *const *args, size_t arg_count, size_t index, trn_field **fields,
+                                     size_t *count, size_t *least, trn_error **error) {
+  arguments a;
+  trn_lambda_parameters given = {.struct_size = sizeof given};
+  trn_status status = arguments_init(&a, t, args, arg_count, error);
+  if (!status) status = trn__function_parameters(function->lambda, a.args, arg_count, index, &given, error);
+  if (!status && !(*fields = TRN_NEW_N(t->arena, trn_field, given.count))) status = trn__no_memory(error);
+  for (size_t i = 0; i < given.count && !status; i++)
+    status = trn__field_import(t->arena, &given.types[i], &(*fields)[i], error);
+  *count = given.count;
+  *least = given.least;
+  trn__lambda_parameters_finish(&given);
+  arguments_finish(&a);
+  return status;
+}
+
+/* Arguments that stand for lambdas and are none. */
+static trn_status make_lambdas(spark_builder *b, const trn_found_function *function) {
+  trn_status status = TRN_OK;
+  for (size_t i = 0; i < b->count && !status; i++) {
+    trn_field *fields = NULL;
+    size_t count = 0, least = 0;
+    if (trn__lambda_letter(function->lambda->arguments, i) != 'l' || b->args[i]->kind == TRN_EXPR_LAMBDA) continue;
+    status = spark__library_parameters(b->t, function, b->args, b->count, i, &fields, &count, &least, b->error);
+    if (!status) status = spark__as_lambda(b, i, count);
+  }
   return status;
 }
 
@@ -40,7 +86,8 @@ static trn_status build(spark_builder *b, const trn_expr **out) {
   trn_field result;
   if (!trn__registry_function(b->t->registry, b->function->name, &function))
     return trn_error_set(b->error, TRN_INTERNAL, NULL, "The function %s is gone", b->function->name);
-  trn_status status = bind(b, &function, &result);
+  trn_status status = function.sort == TRN_SORT_LAMBDA ? make_lambdas(b, &function) : TRN_OK;
+  if (!status) status = bind(b, &function, &result);
   if (status) return status;
   if (function.sort == TRN_SORT_AGGREGATE)
     return spark__gives(b, spark__aggregate(b, function.name, result.type, result.nullable, b->args, b->count), out);
@@ -50,6 +97,22 @@ static trn_status build(spark_builder *b, const trn_expr **out) {
                       out);
 }
 
+/* The row's letters: values and lambdas alike may be of any type. */
+static const char *letters_of(spark_translator *t, const trn_found_function *function) {
+  if (function->sort != TRN_SORT_LAMBDA) return "|a+";
+  char *letters = trn__arena_strdup(t->arena, function->lambda->arguments);
+  for (char *p = letters; p && *p; p++)
+    if (*p == 'v' || *p == 'l') *p = 'a';
+  return letters;
+}
+
+static unsigned flags_of(const trn_found_function *function) {
+  trn_volatility volatility = TRN_IMMUTABLE;
+  if (function->sort == TRN_SORT_SCALAR) volatility = function->scalar->volatility;
+  if (function->sort == TRN_SORT_LAMBDA) volatility = function->lambda->volatility;
+  return volatility == TRN_VOLATILE ? SPARK_VOLATILE : volatility == TRN_STABLE ? SPARK_STABLE : 0;
+}
+
 /* One row for each function and plan: what a plan calls is told apart by its row. */
 static const spark_function *row_of(spark_translator *t, const trn_found_function *function) {
   spark_state *state = spark__state(t);
@@ -57,13 +120,11 @@ static const spark_function *row_of(spark_translator *t, const trn_found_functio
     if (strcmp(at->row.name, function->name) == 0) return &at->row;
   spark_library_row *made = TRN_NEW(t->arena, spark_library_row);
   char *name = trn__arena_strdup(t->arena, function->name);
-  if (!made || !name) return NULL;
-  made->row = (spark_function){.name = name, .arguments = "|a+", .build = build};
+  const char *letters = letters_of(t, function);
+  if (!made || !name || !letters) return NULL;
+  made->row = (spark_function){.name = name, .arguments = letters, .build = build, .flags = flags_of(function)};
   if (function->sort == TRN_SORT_AGGREGATE) made->row.kind = SPARK_FUNCTION_AGGREGATE;
   if (function->sort == TRN_SORT_WINDOW) made->row.kind = SPARK_FUNCTION_WINDOW;
-  if (function->sort == TRN_SORT_SCALAR && function->scalar->volatility == TRN_VOLATILE)
-    made->row.flags = SPARK_VOLATILE;
-  if (function->sort == TRN_SORT_SCALAR && function->scalar->volatility == TRN_STABLE) made->row.flags = SPARK_STABLE;
   if (state) made->next = state->library_rows, state->library_rows = made;
   return &made->row;
 }

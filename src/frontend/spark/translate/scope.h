@@ -243,7 +243,8 @@ trn_status spark__update_fields(spark_translator *t, const Spark__Connect__Expre
                                 trn_position position, spark_value *out, trn_error **error);
 /* Arguments of a higher-order function: what the lambdas' parameters are follows from the other arguments. */
 trn_status spark__lambda_arguments(spark_translator *t, const char *name, Spark__Connect__Expression *const *arguments,
-                                   size_t count, spark_value **out, size_t *out_count, trn_error **error);
+                                   size_t count, trn_position position, spark_value **out, size_t *out_count,
+                                   trn_error **error);
 trn_status spark__lambda_variable(spark_translator *t,
                                   const Spark__Connect__Expression__UnresolvedNamedLambdaVariable *variable,
                                   trn_position position, spark_value *out, trn_error **error);

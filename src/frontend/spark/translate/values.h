@@ -87,11 +87,22 @@ const spark_function *spark__function_find(const char *name, size_t size);
 bool spark__note_function(spark_translator *t, const spark_function *row);
 
 /* ---- library.c: functions of plugins, "library.word"; NULL, false: there is none of the name ---- */
+struct trn_found_function;
 typedef struct spark_library_row {
   spark_function row;
   struct spark_library_row *next;
 } spark_library_row;
 const spark_function *spark__library_find(spark_translator *t, const char *name); /* NULL also: out of memory */
+/* WRONG_NUM_ARGS, unless the row takes as many arguments as the call has. */
+trn_status spark__argument_count(spark_translator *t, const spark_function *row, const spark_call *call,
+                                 trn_error **error);
+/* A function that is no lambda is one that looks at none of its parameters. */
+trn_status spark__as_lambda(spark_builder *b, size_t index, size_t parameters);
+/* What args[index], a lambda of a plugin's function, is given: `*fields`, `*count` of them; at least `*least` are named.
+ * Arguments without an expression are lambdas that are not translated yet. */
+trn_status spark__library_parameters(spark_translator *t, const struct trn_found_function *function,
+                                     const trn_expr *const *args, size_t arg_count, size_t index, trn_field **fields,
+                                     size_t *count, size_t *least, trn_error **error);
 bool spark__library_is_aggregate(spark_translator *t, const char *name);
 bool spark__library_has(spark_translator *t, const char *name, bool is_table);
 
