@@ -1,7 +1,7 @@
 //! Running plans: partitions ahead in bounded memory, batches in partition order, pulled one at a time.
 use crate::abi::{ArrayDone, EngineError, IpcDone};
 use crate::error::{Failure, Fallible, no_error, to_c};
-use crate::features::arrow::array::{Array, RecordBatch, StructArray};
+use crate::features::arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
 use crate::features::arrow::compute::concat_batches;
 use crate::features::arrow::datatypes::Schema;
 use crate::features::arrow::ffi::FFI_ArrowArray;
@@ -29,6 +29,10 @@ use std::time::Duration;
 const AHEAD: usize = 2;
 /// Small batches are joined up to this many bytes.
 const JOIN_BYTES_MAX: usize = 16 << 20;
+/// What a partition gives at once, where it can: each message costs whoever reads it, and a narrow batch is soon read.
+const JOIN_BYTES: usize = 1 << 20;
+/// And no more batches in it than this: some have no bytes.
+const JOIN_COUNT_MAX: usize = 1024;
 /// How long a partition's small batches wait for more.
 const JOIN_WAIT: Duration = Duration::from_millis(5);
 
@@ -86,11 +90,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Joiner {
     output: Arc<Output>,
     sender: mpsc::Sender<Fallible<RecordBatch>>,
-    batch_size: usize,
     small: Vec<RecordBatch>,
-    rows: usize,
     bytes: usize,
     has_sent: bool,
+}
+
+/// Of its rows, whatever else is in the buffers that they lie in.
+fn bytes_of(batch: &RecordBatch) -> usize {
+    let of = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(JOIN_BYTES);
+    batch.columns().iter().map(of).fold(0, usize::saturating_add)
 }
 
 impl Joiner {
@@ -102,7 +110,7 @@ impl Joiner {
 
     async fn flush(&mut self) -> Fallible<bool> {
         let small = std::mem::take(&mut self.small);
-        (self.rows, self.bytes) = (0, 0);
+        self.bytes = 0;
         match small.as_slice() {
             [] => Ok(true),
             [one] => Ok(self.send(one.clone()).await),
@@ -117,13 +125,13 @@ impl Joiner {
         if batch.num_rows() == 0 {
             return Ok(true);
         }
-        if !self.has_sent || batch.num_rows() * 2 > self.batch_size {
+        let bytes = bytes_of(&batch);
+        if !self.has_sent || bytes >= JOIN_BYTES / 2 {
             return Ok(self.flush().await? && self.send(batch).await);
         }
-        self.rows += batch.num_rows();
-        self.bytes = self.bytes.saturating_add(batch.get_array_memory_size());
+        self.bytes += bytes;
         self.small.push(batch);
-        match self.rows >= self.batch_size || self.bytes >= JOIN_BYTES_MAX {
+        match self.bytes >= JOIN_BYTES || self.small.len() >= JOIN_COUNT_MAX {
             true => self.flush().await,
             false => Ok(true),
         }
@@ -173,9 +181,7 @@ impl Puller {
             let joiner = Joiner {
                 output: Arc::clone(&self.output),
                 sender: sender.clone(),
-                batch_size: self.batch_size,
                 small: vec![],
-                rows: 0,
                 bytes: 0,
                 has_sent: false,
             };
@@ -252,13 +258,13 @@ impl Puller {
         if rows * 2 > self.batch_size {
             return Ok(Some(first));
         }
-        let mut bytes = first.get_array_memory_size();
+        let mut bytes = bytes_of(&first);
         let mut batches = vec![first];
         while rows < self.batch_size && bytes < JOIN_BYTES_MAX {
             match self.receive_ready() {
                 Some(Ok(batch)) if batch.num_rows() * 2 <= self.batch_size => {
                     rows += batch.num_rows();
-                    bytes = bytes.saturating_add(batch.get_array_memory_size());
+                    bytes = bytes.saturating_add(bytes_of(&batch));
                     batches.push(batch);
                 }
                 Some(other) => {

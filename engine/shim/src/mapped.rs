@@ -35,7 +35,7 @@ use std::sync::Arc;
 const GROUP_BYTES: usize = 256 << 10;
 
 /// The caller's bytes, given back when nobody reads them any more.
-struct Owner(EngineBytes);
+pub struct Owner(EngineBytes);
 // The caller says that any thread may read and release them.
 unsafe impl Send for Owner {}
 unsafe impl Sync for Owner {}
@@ -49,14 +49,27 @@ impl Drop for Owner {
 }
 
 /// Takes the bytes.
-pub unsafe fn taken(bytes: *const EngineBytes) -> Fallible<Buffer> {
+pub unsafe fn taken(bytes: *const EngineBytes) -> Fallible<Arc<Owner>> {
     if bytes.is_null() {
         return Err(Failure::invalid("no bytes"));
     }
     let owner = Owner(unsafe { std::ptr::read(bytes) });
-    let data = NonNull::new(owner.0.data as *mut u8).ok_or_else(|| Failure::invalid("no bytes"))?;
-    let size = owner.0.size;
-    Ok(unsafe { Buffer::from_custom_allocation(data, size, Arc::new(owner)) })
+    match owner.0.data.is_null() {
+        true => Err(Failure::invalid("no bytes")),
+        false => Ok(Arc::new(owner)),
+    }
+}
+
+impl Owner {
+    fn bytes(&self) -> &[u8] {
+        unsafe { std::slice::from_raw_parts(self.0.data.cast(), self.0.size) }
+    }
+
+    /// A buffer of its own for each message: operators that account for memory look at whole buffers.
+    fn buffer(self: &Arc<Self>, place: &Range<usize>) -> Buffer {
+        let part = &self.bytes()[place.clone()];
+        unsafe { Buffer::from_custom_allocation(NonNull::from_ref(part).cast(), part.len(), Arc::clone(self) as _) }
+    }
 }
 
 /// A message of the stream.
@@ -100,7 +113,7 @@ fn invalid(error: ArrowError) -> Failure {
 
 /// The bytes, and what was found out about them when they were checked.
 struct Rows {
-    bytes: Buffer,
+    owner: Arc<Owner>,
     /// Where each group of messages begins; then where the last one ends.
     starts: Vec<usize>,
     count: usize,
@@ -121,8 +134,7 @@ impl Rows {
     }
 
     fn decode(&self, decoder: &FileDecoder, place: &Place) -> Fallible<Option<RecordBatch>> {
-        let bytes = self.bytes.slice_with_length(place.bytes.start, place.bytes.len());
-        decoder.read_record_batch(&place.block, &bytes).map_err(invalid)
+        decoder.read_record_batch(&place.block, &self.owner.buffer(&place.bytes)).map_err(invalid)
     }
 
     /// Reads everything once: whatever decodes now does so later, since the bytes stay as they are.
@@ -130,7 +142,7 @@ impl Rows {
         let decoder = self.decoder();
         self.starts.push(at);
         let mut start = at;
-        while let Some(place) = message_at(&self.bytes, at)? {
+        while let Some(place) = message_at(self.owner.bytes(), at)? {
             if at - start >= GROUP_BYTES {
                 self.starts.push(at);
                 start = at;
@@ -151,14 +163,15 @@ impl Rows {
     fn statistics(&self, schema: &SchemaRef) -> Statistics {
         let mut out = Statistics::new_unknown(schema);
         out.num_rows = Precision::Exact(self.count);
-        out.total_byte_size = Precision::Inexact(self.bytes.len());
+        out.total_byte_size = Precision::Inexact(self.owner.0.size);
         out
     }
 }
 
 /// Bytes as a table.
-pub fn open(bytes: Buffer) -> Fallible<Arc<Source>> {
-    let place = message_at(&bytes, 0)?.filter(|place| place.kind == MessageHeader::Schema);
+pub fn open(owner: Arc<Owner>) -> Fallible<Arc<Source>> {
+    let bytes = owner.bytes();
+    let place = message_at(bytes, 0)?.filter(|place| place.kind == MessageHeader::Schema);
     let place = place.ok_or_else(|| Failure::invalid("an Arrow IPC stream without a schema"))?;
     let mut decoder = StreamDecoder::new();
     // What follows a schema makes it complete.
@@ -166,7 +179,7 @@ pub fn open(bytes: Buffer) -> Fallible<Arc<Source>> {
     decoder.decode(&mut head).map_err(invalid)?;
     let schema = decoder.schema().ok_or_else(cut_off)?;
     let inner = Arc::new(crate::table::placed(&schema));
-    let mut rows = Rows { bytes, starts: vec![], count: 0, schema: inner };
+    let mut rows = Rows { owner: Arc::clone(&owner), starts: vec![], count: 0, schema: inner };
     rows.check(place.bytes.end)?;
     Ok(Arc::new(Source { provider: Arc::new(Mapped { rows: Arc::new(rows) }), schema }))
 }
@@ -238,7 +251,7 @@ struct Reading {
 impl Reading {
     fn step(&mut self) -> Fallible<Option<RecordBatch>> {
         while self.at < self.end {
-            let Some(place) = message_at(&self.rows.bytes, self.at)? else { break };
+            let Some(place) = message_at(self.rows.owner.bytes(), self.at)? else { break };
             self.at = place.bytes.end;
             if let Some(batch) = self.rows.decode(&self.decoder, &place)? {
                 return Ok(Some(batch));
