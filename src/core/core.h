@@ -50,6 +50,7 @@ void *trn__strbuf_extend(trn_strbuf *buffer, size_t size);
 void trn__strbuf_finish(trn_strbuf *buffer); /* frees */
 
 char *trn__text_copy(const char *text); /* on the heap; NULL gives NULL */
+bool trn__utf8_is_valid(const void *data, size_t size);
 /* How many bytes must be added, taken away or changed; beyond TRN_EDIT_DISTANCE_BYTES_MAX: the longer text's size. */
 size_t trn__edit_distance(const char *a, const char *b);
 

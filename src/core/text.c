@@ -27,3 +27,27 @@ size_t trn__edit_distance(const char *a, const char *b) {
   }
   return row[m];
 }
+
+/* Length of the sequence that starts at `at`, 0 when it is invalid: overlong, a surrogate, over U+10FFFF, cut off. */
+static size_t utf8_sequence(const uint8_t *at, size_t size) {
+  uint8_t c = at[0];
+  size_t need = c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
+  if (!need || need > size) return 0;
+  for (size_t i = 1; i < need; i++)
+    if ((at[i] & 0xC0) != 0x80) return 0;
+  if ((c == 0xE0 && at[1] < 0xA0) || (c == 0xED && at[1] > 0x9F) || (c == 0xF0 && at[1] < 0x90) ||
+      (c == 0xF4 && at[1] > 0x8F))
+    return 0;
+  return need;
+}
+
+bool trn__utf8_is_valid(const void *data, size_t size) {
+  const uint8_t *at = data;
+  while (size) {
+    size_t step = utf8_sequence(at, size);
+    if (!step) return false;
+    at += step;
+    size -= step;
+  }
+  return true;
+}

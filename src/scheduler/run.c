@@ -220,8 +220,11 @@ void trn__job_failed(trn_job *job, trn_status status, const trn_error *error) {
     cut[size] = 0;
     r.error_message = cut;
   }
+  /* A store, and whoever reads it, takes texts: what a cluster said in other bytes is said without them. */
+  bool is_text = trn__utf8_is_valid(r.error_message, strlen(r.error_message));
+  if (!is_text) r.error_message = "The job failed with a message that is not UTF-8";
   if (!*r.error_message) r.error_message = trn_status_name(status);
-  end_with(job, &r, error);
+  end_with(job, &r, is_text ? error : NULL);
 }
 
 /* ---- writing on the way ---- */

@@ -26,30 +26,6 @@ bool trn__wire_varint(const uint8_t **at, const uint8_t *end, uint64_t *out) {
   return false;
 }
 
-/* Length of the sequence that starts at `at`, 0 when it is invalid: overlong, a surrogate, over U+10FFFF, cut off. */
-static size_t utf8_sequence(const uint8_t *at, size_t size) {
-  uint8_t c = at[0];
-  size_t need = c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
-  if (!need || need > size) return 0;
-  for (size_t i = 1; i < need; i++)
-    if ((at[i] & 0xC0) != 0x80) return 0;
-  if ((c == 0xE0 && at[1] < 0xA0) || (c == 0xED && at[1] > 0x9F) || (c == 0xF0 && at[1] < 0x90) ||
-      (c == 0xF4 && at[1] > 0x8F))
-    return 0;
-  return need;
-}
-
-bool trn__utf8_is_valid(const void *data, size_t size) {
-  const uint8_t *at = data;
-  while (size) {
-    size_t step = utf8_sequence(at, size);
-    if (!step) return false;
-    at += step;
-    size -= step;
-  }
-  return true;
-}
-
 /* Looks at one field; enters a message. Gives what is wrong, or NULL. */
 static const char *read_field(wire_reader *reader, const trn_wire_limits *limits, size_t *nodes) {
   const uint8_t *end = reader->top->end;

@@ -18,6 +18,5 @@ const char *trn__wire_check(const ProtobufCMessageDescriptor *descriptor, const 
                             const trn_wire_limits *limits, const char **where);
 /* Reads a varint of at most ten bytes and moves on. False: cut off or longer. */
 bool trn__wire_varint(const uint8_t **at, const uint8_t *end, uint64_t *out);
-bool trn__utf8_is_valid(const void *data, size_t size);
 
 #endif
