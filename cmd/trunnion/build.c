@@ -233,6 +233,7 @@ trn_status build(const trn_config *root, building *b, trn_error **error) {
   if (!status) status = add_catalogs(b, root, error);
   if (!status && cluster) status = add_cluster(b, cluster, error);
   if (!status) status = wrap(b, trn_config_get(root, "layers"), error);
+  if (!status) status = jobs_open(root, b->registry, b->backend, &b->jobs, error);
   if (!status) status = mount(b, root, error);
   trn_config_destroy(own);
   return status;
@@ -240,6 +241,7 @@ trn_status build(const trn_config *root, building *b, trn_error **error) {
 
 void building_finish(building *b) {
   trn_routes_destroy(b->routes);
+  jobs_close(&b->jobs);
   trn_backend_unref(b->backend);
   trn_authenticator_unref(b->authenticator);
   trn_registry_destroy(b->registry);

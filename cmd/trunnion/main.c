@@ -33,6 +33,7 @@ int main(int argc, char **argv) {
                   {"hash-token", hash_token},
                   {"new-token", new_token},
                   {"cluster", cluster},
+                  {"jobs", jobs},
                   {"--man", run_man}};
   const char *command = argc > 1 ? argv[1] : "";
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

@@ -91,6 +91,21 @@ const option_row program_options[] = {
     {"backend.embedded.spill_dir", "spill-dir", "DIR", "the system's temporary directory", "where queries spill",
      OPTION_TEXT},
     {"warehouse", "warehouse", "DIR", "in memory", "where tables are kept, of all protocols", OPTION_TEXT},
+    {"jobs", NULL, "MAP", "none",
+     "where jobs are kept (docs/jobs.md), so that another process answers for them and serves their "
+     "outputs: queries of Ballista's clients",
+     OPTION_MAP},
+    {"jobs.store", "jobs-store", "FILE|URL", NULL,
+     "records of jobs: a file of SQLite, or postgresql://... for servers on several hosts; with the output directory: "
+     "jobs are kept",
+     OPTION_TEXT},
+    {"jobs.output", "jobs-output", "DIR", NULL,
+     "where outputs of jobs are, and the key of their tickets; servers that share a store share it", OPTION_TEXT},
+    {"jobs.keep", NULL, "TIME", "24h", "a job that is over, and its output, goes after; 0: never", OPTION_TEXT},
+    {"jobs.lost", NULL, "NAME", "report",
+     "jobs whose server is gone: 'report' them as failed, or 'resubmit' them under their ids", OPTION_TEXT},
+    {"jobs.lease", NULL, "TIME", "10s", "a server without a sign of life is gone after", OPTION_TEXT},
+    {"jobs.running", NULL, "N", "16", "jobs that run at once; others wait", OPTION_TEXT},
     {"catalogs", NULL, "MAP", "none",
      "more catalogs by name, each a map of a kind to its options, e.g. {lake: {warehouse: {directory: DIR}}}; without "
      "a "
@@ -124,7 +139,7 @@ const size_t program_option_count = sizeof program_options / sizeof *program_opt
 
 /* The program's own maps; what is in others is checked by whoever takes it. */
 trn_status check_keys(const trn_config *root, trn_error **error) {
-  static const char *const own[] = {"", "tls", "limits", NULL};
+  static const char *const own[] = {"", "tls", "limits", "jobs", NULL};
   trn_status status = TRN_OK;
   for (size_t map = 0; own[map] && !status; map++) {
     const char *names[sizeof program_options / sizeof *program_options + 1];
@@ -150,6 +165,7 @@ int print_usage(FILE *out) {
   fprintf(out,
           "usage: trunnion serve [--config FILE] [--check] [options]\n"
           "       trunnion cluster up | down | status [options], see trunnion cluster --help\n"
+          "       trunnion jobs list | status ID | cancel ID | output ID [options], see trunnion jobs --help\n"
           "       trunnion hash-password [USER] | hash-token [USER] | new-token [USER]\n"
           "       trunnion --version | --help\n\n"
           "Serves Spark Connect and other protocols of query engines. Connect with PySpark:\n"
@@ -205,18 +221,28 @@ static void put_row(FILE *out, const option_row *row, bool as_flag) {
   putc('\n', out);
 }
 
+static void put_flag(FILE *out, const char *flag, const char *argument, const char *help) {
+  put_term(out, "\\-\\-", flag, argument);
+  put_roff(out, help);
+  putc('\n', out);
+}
+
 void print_man_program(FILE *out) {
   fprintf(
       out,
       ".TH TRUNNION 1 \"\" \"trunnion %s\"\n.SH NAME\ntrunnion \\- serves protocols of query engines\n.SH SYNOPSIS\n"
       ".B trunnion serve\n[\\fB\\-\\-config\\fR \\fIFILE\\fR] [\\fB\\-\\-check\\fR] [options]\n.br\n"
       ".B trunnion cluster up\n|\n.B down\n|\n.B status\n[options]\n.br\n"
+      ".B trunnion jobs list\n|\n.B status\n\\fIID\\fR |\n.B cancel\n\\fIID\\fR |\n.B output\n\\fIID\\fR [options]\n.br\n"
       ".B trunnion hash\\-password\n[\\fIUSER\\fR]\n.br\n.B trunnion hash\\-token\n[\\fIUSER\\fR]\n.br\n"
       ".B trunnion new\\-token\n[\\fIUSER\\fR]\n.SH DESCRIPTION\n"
       "\\fBtrunnion serve\\fR serves Spark Connect and the other protocols that are built, on one port, with queries "
       "run by a backend such as in\\-process DataFusion.\n.PP\n"
       "\\fBtrunnion cluster\\fR starts and ends a Ballista scheduler and executors on loopback ports of this machine, to "
       "be served with \\fB\\-\\-backend ballista://HOST:PORT\\fR.\n.PP\n"
+      "\\fBtrunnion jobs\\fR looks at the jobs that servers keep (\\fB\\-\\-jobs\\-store\\fR, "
+      "\\fB\\-\\-jobs\\-output\\fR): lists them, says all about one, asks for its end, writes its rows as an Arrow IPC "
+      "stream.\n.PP\n"
       "\\fBhash\\-password\\fR and \\fBhash\\-token\\fR read a password or token from the terminal or the standard "
       "input and print a line for a file of users or tokens. \\fBnew\\-token\\fR makes a random token, prints it on "
       "the standard error, and its line on the standard output.\n.SH OPTIONS\n",
@@ -231,6 +257,8 @@ void print_man_program(FILE *out) {
     if (program_options[i].flag) put_row(out, &program_options[i], true);
   fprintf(out, ".SH OPTIONS OF CLUSTER\n");
   for (size_t i = 0; i < cluster_option_count; i++) put_row(out, &cluster_options[i], true);
+  fprintf(out, ".SH OPTIONS OF JOBS\n");
+  each_job_flag(put_flag, out);
   fprintf(
       out,
       ".SH ENVIRONMENT\nThe variable \\fBTRUNNION_NAME\\fR is as \\fB\\-\\-name\\fR, in capitals and with underscores "

@@ -3,7 +3,7 @@
  *   main.c     the subcommands        options.c  the table of settings: flags, environment, --help, man pages
  *   yaml.c     the file               settings.c file, environment and flags, one over the other
  *   serve.c    running; reloading     build.c    from settings to backend, layers, frontends     hash.c  hash-password
- *   cluster.c  Ballista on this machine
+ *   cluster.c  Ballista on this machine      jobs.c   where jobs are kept; trunnion jobs
  * ... */
 #ifndef TRUNNION_PROGRAM_H
 #define TRUNNION_PROGRAM_H
@@ -16,6 +16,7 @@
 #include <trunnion/layer.h>
 #include <trunnion/plugin.h>
 #include <trunnion/registry.h>
+#include <trunnion/scheduler.h>
 #include <trunnion/server.h>
 #include <trunnion/trunnion.h>
 
@@ -56,12 +57,32 @@ bool settings_read(int argc, char **argv, settings *out, int *result);
 /* The text of a key of a path of maps, or NULL. */
 const char *setting(const trn_config *root, const char *path);
 
+/* ---- jobs.c ---- */
+#define JOB_KEY_BYTES 32
+typedef struct job_keeping {
+  trn_job_store *store;
+  trn_scheduler *scheduler; /* NULL: no jobs are kept */
+  bool resubmits;
+  uint64_t keep_ms;
+  int64_t tended_ms;
+  uint8_t key[JOB_KEY_BYTES];
+} job_keeping;
+/* As the settings say, for frontends that are made from the registry. jobs_close in any case. */
+trn_status jobs_open(const trn_config *root, trn_registry *registry, trn_backend *backend, job_keeping *out,
+                     trn_error **error);
+void jobs_close(job_keeping *jobs);
+/* Now and then: runs what others lost, forgets what is old. Blocks for the store. */
+void jobs_tend(job_keeping *jobs);
+int jobs(int argc, char **argv);
+void each_job_flag(void (*each)(FILE *out, const char *flag, const char *argument, const char *help), FILE *out);
+
 /* ---- build.c ---- */
 typedef struct building {
   trn_registry *registry;
   trn_backend *backend; /* with its layers */
   trn_routes *routes;
   trn_authenticator *authenticator; /* NULL: none */
+  job_keeping jobs;
   const char *backend_name;
   char *frontends; /* names, for people */
 } building;

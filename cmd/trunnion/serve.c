@@ -270,6 +270,8 @@ static void print_check(const running *r) {
   const char *warehouse = setting(r->root, "warehouse");
   printf("%s\nbackend         %s\nwarehouse       %s\n", trn_config_count(layers) ? "" : "none", b->backend_name,
          warehouse ? warehouse : "in memory");
+  if (b->jobs.scheduler)
+    printf("jobs            %s, outputs in %s\n", setting(r->root, "jobs.store"), setting(r->root, "jobs.output"));
   printf("decoders        ");
   const char *decoder;
   for (size_t i = 0; (decoder = trn_registry_decoder_at(b->registry, i)); i++) printf("%s%s", i ? ", " : "", decoder);
@@ -305,13 +307,24 @@ static void warn(const running *r) {
         fprintf(stderr, "trunnion: warning: %s: tokens and passwords travel unencrypted; set tls\n", r->listen[i]);
 }
 
+/* The next signal; meanwhile, jobs are looked after. */
+static int wait_for(running *r, const sigset_t *signals) {
+  static const struct timespec second = {.tv_sec = 1};
+  int number = -1;
+  while (number < 0) {
+    jobs_tend(&r->built.jobs);
+    number = r->built.jobs.scheduler ? sigtimedwait(signals, NULL, &second) : sigwaitinfo(signals, NULL);
+  }
+  return number;
+}
+
 static int run(running *r, const settings *s, const sigset_t *signals) {
   trn_error *error = NULL;
   trn_status status = start(r, &error);
   if (status) return fail(1, "server", status, error);
   print_listening(r);
   for (int number = SIGHUP; number == SIGHUP;) {
-    if (sigwait(signals, &number) != 0) break;
+    number = wait_for(r, signals);
     if (number == SIGHUP) reload(r, s);
   }
   return 0;

@@ -373,7 +373,7 @@ typedef enum trn_command_kind {
   TRN_COMMAND_INSERT,             /**< name, plan, mode, partition, columns */
   TRN_COMMAND_DELETE,             /**< name, plan: the rows that stay; tables whose files are listed */
   TRN_COMMAND_UPDATE,             /**< name, plan: all rows, changed */
-  TRN_COMMAND_COPY,               /**< plan, format, location, options: rows to files, no table */
+  TRN_COMMAND_COPY,               /**< plan, format, location, options, partition_by: rows to files, no table */
   TRN_COMMAND_ADD_PARTITIONS,     /**< name, partitions; if_not_exists */
   TRN_COMMAND_DROP_PARTITIONS,    /**< name, partition; if_exists */
   TRN_COMMAND_RECOVER_PARTITIONS, /**< name: those that the location holds are added */
@@ -407,6 +407,10 @@ struct trn_command {
   const char *comment;
   const char *operation_id; /**< of what writes rows; NULL: a new one */
   trn_cancel *cancel;       /**< as of trn_execute_request */
+  /** COPY: columns of the plan that become directories ("a=1/b=2"), outermost first; files have them only if kept. */
+  const char *const *partition_by;
+  size_t partition_by_count;
+  bool keeps_partition_columns;
 };
 
 /** Runs it. What writes rows gives an operation in `*out`: its stream has one row, the int64 column "count", after the

@@ -81,8 +81,15 @@ typedef struct trn_ballista_frontend_options {
                                    ones */
   bool hands_through; /**< results that a backend leaves on a Ballista cluster's executors are fetched there, where clients
                          reach them: no row comes through this server, and whoever reaches an executor can read it */
+  /** Queries become jobs of this scheduler (scheduler.h), over the backend that the frontend is registered with: they are
+   *  recorded, run on when their client is gone, and other processes over the same store answer for them and serve their
+   *  outputs. A reference is taken. NULL: jobs are this process's. COPY, INSERT and EXPLAIN are this process's always. */
+  struct trn_scheduler *jobs;
+  const void *ticket_key; /**< with `jobs`, required: at least 16 secret bytes, the same for all who serve them; copied */
+  size_t ticket_key_size;
+  bool resubmits_lost; /**< a lost job that a client asks for is submitted again; else it has failed for its client */
 } trn_ballista_frontend_options;
-/** Since 0.1. */
+/** INVALID_ARGUMENT: jobs without a key, or with hands_through. Since 0.1. */
 TRN_API trn_status trn_ballista_frontend_create(const trn_ballista_frontend_options *options, trn_frontend **out);
 
 #ifdef __cplusplus

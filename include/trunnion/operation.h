@@ -19,6 +19,11 @@ TRN_API trn_cancel *trn_cancel_ref(trn_cancel *cancel); /**< NULL gives NULL */
 TRN_API void trn_cancel_unref(trn_cancel *cancel);
 TRN_API void trn_cancel_request(trn_cancel *cancel); /**< idempotent, never blocks; NULL is accepted */
 TRN_API bool trn_cancel_is_requested(const trn_cancel *cancel); /**< NULL: false */
+/** Says what the calling thread works for, until it says something else: blocking calls whose request holds no token
+ *  (explain, encode, check, open_source, what a decoder calls) look at this one, and return soon with CANCELLED. Borrows
+ *  `cancel` so long; NULL: nobody cancels. Returns what was said before, to be said again at the end. Since 0.1. */
+TRN_API trn_cancel *trn_cancel_work_for(trn_cancel *cancel);
+TRN_API trn_cancel *trn_cancel_of_work(void); /**< what this thread works for, borrowed; NULL: nobody cancels */
 
 typedef enum trn_operation_state {
   TRN_OPERATION_PENDING = 0,

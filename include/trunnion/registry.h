@@ -57,6 +57,17 @@ TRN_API trn_authenticator *trn_registry_authenticator(const trn_registry *regist
  *  nothing does. Before layers are made. */
 TRN_API void trn_registry_set_connector(trn_registry *registry, trn_connector *connector);
 TRN_API trn_connector *trn_registry_connector(const trn_registry *registry); /**< borrowed; NULL: none */
+/** What keeps jobs (scheduler.h), for frontends whose protocol has them. As in trn_ballista_frontend_options. */
+typedef struct trn_registry_jobs {
+  size_t struct_size;
+  struct trn_scheduler *scheduler;
+  const void *ticket_key;
+  size_t ticket_key_size;
+  bool resubmits_lost;
+} trn_registry_jobs;
+/** Copies the struct; what it points to is borrowed until the frontends are made. NULL: nothing. Since 0.1. */
+TRN_API void trn_registry_set_jobs(trn_registry *registry, const trn_registry_jobs *jobs);
+TRN_API const trn_registry_jobs *trn_registry_get_jobs(const trn_registry *registry); /**< borrowed; NULL: none */
 
 /* Each makes one by name; NOT_FOUND lists the known names. */
 TRN_API trn_status trn_registry_make_frontend(const trn_registry *registry, const char *name, const trn_config *config,

@@ -217,7 +217,8 @@ TRN_API const char *trn_scheduler_owner(const trn_scheduler *scheduler); /**< it
 TRN_API trn_status trn_scheduler_create_session(trn_scheduler *scheduler, const trn_session_request *request,
                                                 trn_session **out, trn_error **error);
 
-/** Borrowed during the call. One of `plan` and `input`. */
+/** Borrowed during the call. One of `plan` and `input`, or both: then `plan` is what `input` was decoded to, for the
+ * session's user; it runs, and `input` is what is recorded and runs again. */
 typedef struct trn_submit_request {
   size_t struct_size;
   const char *requested_job_id; /**< 1 to 128 of [A-Za-z0-9._-], beginning with a letter or digit; NULL: a new UUIDv7 */
@@ -278,6 +279,9 @@ TRN_API const char *trn_job_id(const trn_job *job);
 /** Of this process's own jobs at once; of others as the store has it now. Set `status->struct_size` before. `failure`
  * (may be NULL) gets why it FAILED (trn_error_unref), else NULL. Blocks: for the store. Since 0.1. */
 TRN_API trn_status trn_job_get_status(trn_job *job, trn_job_status *status, trn_error **failure, trn_error **error);
+/** All that the store has about it, but for its query: `each` is called once, `record->state` is LOST where it is.
+ *  Blocks. Since 0.1. */
+TRN_API trn_status trn_job_read(trn_job *job, trn_job_each each, void *user, trn_error **error);
 /** Until it has ended or is LOST; `timeout_ms` UINT64_MAX: for ever. DEADLINE_EXCEEDED: not yet. Else as get_status. */
 TRN_API trn_status trn_job_wait(trn_job *job, uint64_t timeout_ms, trn_job_status *status, trn_error **failure,
                                 trn_error **error);

@@ -136,26 +136,19 @@ static trn_status check_columns(const planning *p) {
                        p->plan->root->column_count, given);
 }
 
-static trn_status columns_of_table(planning *p) {
-  const struct ArrowSchema *schema = p->table->schema;
-  size_t own = (size_t)schema->n_children, levels = p->write->partition_column_count;
-  p->exprs = TRN_NEW_N(p->arena, const trn_expr *, own + levels);
-  p->names = TRN_NEW_N(p->arena, const char *, own + levels);
-  p->places = TRN_NEW_N(p->arena, uint32_t, levels);
-  if (!p->exprs || !p->names || !p->places) return trn__no_memory(p->error);
-  trn_status status = check_columns(p);
-  for (size_t i = 0; !status && i < own; i++) {
-    trn_field field;
-    status = trn__field_import(p->arena, schema->children[i], &field, p->error);
-    p->names[i] = field.name;
-    if (!status) status = column(p, i, &field, &p->exprs[i]);
-  }
+/* Levels of directories, of columns that are there already. */
+static trn_status put_levels(planning *p, size_t own) {
+  trn_status status = TRN_OK;
   p->count = own;
-  for (size_t i = 0; !status && i < levels; i++) {
-    size_t source = column_index(schema, p->write->partition_columns[i]);
-    if (source == SIZE_MAX)
-      return trn_error_set(p->error, TRN_INTERNAL, NULL, "the partition column %s is no column",
-                           p->write->partition_columns[i]);
+  for (size_t i = 0; !status && i < p->write->partition_column_count; i++) {
+    const char *name = p->write->partition_columns[i];
+    size_t source = 0, before = 0;
+    while (source < own && strcmp(p->names[source], name) != 0) source++;
+    while (strcmp(p->write->partition_columns[before], name) != 0) before++;
+    if (source == own)
+      return trn_error_set(p->error, TRN_INVALID_ARGUMENT, NULL, "The partition column %s is no column", name);
+    if (before < i)
+      return trn_error_set(p->error, TRN_INVALID_ARGUMENT, NULL, "%s is a partition column twice", name);
     /* Files that keep the column have it under its name: the level has another, which is not used. */
     size_t at = p->write->keeps_partition_columns ? p->count++ : source;
     p->names[at] = p->write->keeps_partition_columns ? trn__arena_printf(p->arena, "partition %zu", i) : p->names[at];
@@ -163,21 +156,43 @@ static trn_status columns_of_table(planning *p) {
     if (!p->names[at]) return trn__no_memory(p->error);
     status = partition_text(p, p->exprs[source], p->names[source], &p->exprs[at]);
   }
+  if (!status && !p->table && !p->write->keeps_partition_columns && own && p->write->partition_column_count == own)
+    return trn_error_set(p->error, TRN_INVALID_ARGUMENT, NULL, "No column is left for files: all are partition columns");
   return status;
+}
+
+static bool make_columns(planning *p, size_t own) {
+  size_t levels = p->write->partition_column_count;
+  p->exprs = TRN_NEW_N(p->arena, const trn_expr *, own + levels);
+  p->names = TRN_NEW_N(p->arena, const char *, own + levels);
+  p->places = TRN_NEW_N(p->arena, uint32_t, levels);
+  return p->exprs && p->names && p->places;
+}
+
+static trn_status columns_of_table(planning *p) {
+  const struct ArrowSchema *schema = p->table->schema;
+  size_t own = (size_t)schema->n_children;
+  if (!make_columns(p, own)) return trn__no_memory(p->error);
+  trn_status status = check_columns(p);
+  for (size_t i = 0; !status && i < own; i++) {
+    trn_field field;
+    status = trn__field_import(p->arena, schema->children[i], &field, p->error);
+    p->names[i] = field.name;
+    if (!status) status = column(p, i, &field, &p->exprs[i]);
+  }
+  return status ? status : put_levels(p, own);
 }
 
 /* COPY: the columns are the plan's. */
 static trn_status columns_of_plan(planning *p) {
-  p->count = p->plan->root->column_count;
-  p->exprs = TRN_NEW_N(p->arena, const trn_expr *, p->count);
-  p->names = TRN_NEW_N(p->arena, const char *, p->count);
-  if (!p->exprs || !p->names) return trn__no_memory(p->error);
-  for (size_t i = 0; i < p->count; i++) {
+  size_t own = p->plan->root->column_count;
+  if (!make_columns(p, own)) return trn__no_memory(p->error);
+  for (size_t i = 0; i < own; i++) {
     p->exprs[i] = trn__expr_column(p->arena, &p->plan->root->columns[i]);
     p->names[i] = trn__arena_strdup(p->arena, p->plan->fields[i].name);
     if (!p->exprs[i] || !p->names[i]) return trn__no_memory(p->error);
   }
-  return TRN_OK;
+  return put_levels(p, own);
 }
 
 static trn_status write_root(planning *p, const trn_rel **out) {
@@ -538,12 +553,13 @@ static trn_status begin_copy(const trn_command *c, trn_table_write **out, trn_wr
                          c->location);
   trn__strbuf_printf(&ending, ".%s", c->format);
   trn_status status = ending.failed ? trn__no_memory(error)
-                                    : trn__directory_write_create(path, ending.data, 0,
+                                    : trn__directory_write_create(path, ending.data, c->partition_by_count,
                                                                   c->mode == TRN_WRITE_OVERWRITE ? TRN_DIRECTORY_OVERWRITE
                                                                                                  : TRN_DIRECTORY_APPEND,
                                                                   &write, error);
   trn__strbuf_finish(&ending);
-  if (!status) status = trn__directory_write_set_partitions(write, NULL, error);
+  if (!status) write->has_numbered_levels = c->keeps_partition_columns;
+  if (!status) status = trn__directory_write_set_partitions(write, c->partition_by, error);
   if (!status) status = trn__directory_write_prepare(write, error);
   if (status) {
     trn__directory_write_abort(write);
@@ -553,7 +569,10 @@ static trn_status begin_copy(const trn_command *c, trn_table_write **out, trn_wr
                                .directory = write->staging,
                                .format = c->format,
                                .options = c->options,
-                               .option_count = c->option_count};
+                               .option_count = c->option_count,
+                               .partition_columns = c->partition_by,
+                               .partition_column_count = c->partition_by_count,
+                               .keeps_partition_columns = c->keeps_partition_columns};
   return trn__directory_write_wrap(write, out, error);
 }
 

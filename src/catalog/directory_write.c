@@ -204,9 +204,13 @@ static void put_escaped(trn_strbuf *out, const char *text, size_t size) {
   }
 }
 
-/* Adds "/name=value", from the engine's form of it, in which bytes are %XX. False: it has another form. */
-static bool put_level(trn_strbuf *out, const char *name, const char *entry) {
+/* Adds "/name=value", from the engine's form of it, in which bytes are %XX, and the name is the engine's. False: it has
+ * another form. */
+static bool put_level(trn_strbuf *out, const trn_directory_write *write, size_t level, const char *entry) {
   trn_strbuf text = {0};
+  char numbered[32];
+  snprintf(numbered, sizeof numbered, "partition %zu", level);
+  const char *name = write->has_numbered_levels ? numbered : write->partitions[level];
   for (const char *c = entry; *c; c++) {
     bool escaped = c[0] == '%' && hex(c[1]) >= 0 && hex(c[2]) >= 0;
     trn__strbuf_putc(&text, escaped ? (char)(hex(c[1]) * 16 + hex(c[2])) : *c);
@@ -216,7 +220,7 @@ static bool put_level(trn_strbuf *out, const char *name, const char *entry) {
   bool good = !text.failed && text.size > size && memcmp(text.data, name, size) == 0 && text.data[size] == '=';
   if (good) {
     trn__strbuf_putc(out, '/');
-    put_escaped(out, name, size);
+    put_escaped(out, write->partitions[level], strlen(write->partitions[level]));
     trn__strbuf_putc(out, '=');
     put_escaped(out, text.data + size + 1, text.size - size - 1);
   }
@@ -297,7 +301,7 @@ static trn_status place(plan *p, const char *from, const char *to, size_t level,
     } else if (leaf) {
       trn__strbuf_printf(&path, "/part-%05d%s", atoi(number), p->write->suffix);
       status = path.failed ? trn__no_memory(p->error) : add_move(&p->list, strdup(source), strdup(path.data), p->error);
-    } else if (put_level(&path, p->write->partitions[level], e->d_name) && !path.failed) {
+    } else if (put_level(&path, p->write, level, e->d_name) && !path.failed) {
       status = place(p, source, path.data, level + 1, number);
     } else {
       status = trn_error_set(p->error, TRN_INTERNAL, NULL, "A partition directory has an unexpected name: %s", e->d_name);

@@ -21,6 +21,7 @@ typedef struct trn_directory_write {
   size_t partition_count;
   trn_directory_mode mode;
   bool replaces_file; /* the target is a file that goes */
+  bool has_numbered_levels; /* the engine calls directories "partition 0", ...: files have columns of the real names */
 } trn_directory_write;
 
 /* The names of a write to `target`; nothing is made yet. `ending`: ".snappy.parquet". Gives *out. */

@@ -113,6 +113,17 @@ static trn_status ballista_frontend(void *user, const trn_registry *registry, co
   options.results_bytes = (size_t)results_bytes;
   options.runs_on = !cancels;
   options.refuses_older = !older;
+  const trn_registry_jobs *jobs = trn_registry_get_jobs(registry);
+  if (jobs && options.hands_through)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "%s: hand_through: outputs of jobs that are kept are here; leave one of the two out",
+                         trn_config_origin(trn_config_get(config, "hand_through")));
+  if (jobs) {
+    options.jobs = jobs->scheduler;
+    options.ticket_key = jobs->ticket_key;
+    options.ticket_key_size = jobs->ticket_key_size;
+    options.resubmits_lost = jobs->resubmits_lost;
+  }
   status = trn_ballista_frontend_create(&options, out);
   return status ? trn_error_set(error, status, NULL, "The Ballista frontend cannot be made") : TRN_OK;
 }

@@ -32,6 +32,19 @@ bool trn_cancel_is_requested(const trn_cancel *cancel) {
   return cancel && atomic_load_explicit(&cancel->flag, memory_order_relaxed);
 }
 
+/* Of a thread, as errno is: it follows the calls down through layers of any age, whose slots have no place for it. */
+static _Thread_local trn_cancel *works_for;
+
+trn_cancel *trn_cancel_work_for(trn_cancel *cancel) {
+  trn_cancel *before = works_for;
+  works_for = cancel;
+  return before;
+}
+
+trn_cancel *trn_cancel_of_work(void) {
+  return works_for;
+}
+
 const uint32_t *trn__cancel_flag(const trn_cancel *cancel) {
   return cancel ? (const uint32_t *)&cancel->flag : NULL;
 }

@@ -1,4 +1,5 @@
 /* The registry: things by name, of several kinds, in one table of entries. */
+#include "core/query.h"
 #include "core/registry.h"
 
 static const char *const kind_names[REGISTRY_KINDS] = {"frontend", "backend", "layer",
@@ -69,6 +70,15 @@ void trn_registry_set_connector(trn_registry *registry, trn_connector *connector
 
 trn_connector *trn_registry_connector(const trn_registry *registry) {
   return registry->connector;
+}
+
+void trn_registry_set_jobs(trn_registry *registry, const trn_registry_jobs *jobs) {
+  registry->jobs = (trn_registry_jobs){0};
+  if (jobs) memcpy(&registry->jobs, jobs, trn__struct_size(jobs->struct_size, sizeof registry->jobs));
+}
+
+const trn_registry_jobs *trn_registry_get_jobs(const trn_registry *registry) {
+  return registry->jobs.scheduler ? &registry->jobs : NULL;
 }
 
 trn_authenticator *trn_registry_authenticator(const trn_registry *registry) {

@@ -51,6 +51,7 @@ struct trn_registry {
   trn_vec libraries;                /* const trn_function_library */
   trn_authenticator *authenticator; /* or NULL */
   trn_connector *connector;         /* or NULL */
+  trn_registry_jobs jobs;           /* scheduler NULL: none */
   pthread_mutex_t mutex;            /* waits, next_ticket */
   pthread_cond_t answered;
   decode_wait *waits;

@@ -184,7 +184,7 @@ static enum kind step_to(enum kind from, uint64_t field) {
 
 /* ---- protobuf ---- */
 
-enum { COPY_FORMAT_FIELD = 3, UNNEST_OPTIONS_FIELD = 7, EXPLAIN_FIELD = 12, COPY_FIELD = 29, DML_FIELD = 33 };
+enum { SCAN_FIELD = 1, COPY_FORMAT_FIELD = 3, UNNEST_OPTIONS_FIELD = 7, EXPLAIN_FIELD = 12, COPY_FIELD = 29, DML_FIELD = 33 };
 
 static bool read_varint(const uint8_t *bytes, size_t *at, size_t end, uint64_t *out) {
   uint64_t value = 0;
@@ -407,26 +407,85 @@ bool trn__ballista_field(trn_str message, size_t *at, trn_ballista_field *out) {
   return true;
 }
 
-bool trn__ballista_copied(const void *data, size_t size, trn_ballista_copy *out) {
-  const uint8_t *bytes = data;
-  field copy, f;
-  *out = (trn_ballista_copy){0};
-  if (!read_root(bytes, size, &copy) || copy.id != COPY_FIELD) return false;
+static void put_partition(trn_ballista_write *out, trn_str name) {
+  if (out->partition_count < TRN_BALLISTA_PARTITIONS_MAX) out->partition_by[out->partition_count] = name;
+  out->partition_count++;
+}
+
+/* CopyToNode. */
+static void read_copy(trn_str message, trn_ballista_write *out) {
+  trn_ballista_field f;
   trn_str format = {"", 0};
-  for (size_t at = copy.at; at < copy.end;) {
-    if (!next_field(bytes, &at, copy.end, &f)) return false;
+  for (size_t at = 0; trn__ballista_field(message, &at, &f);) {
     if (!f.is_bytes) continue;
-    if (f.id == 1) out->input = value_of(bytes, &f);
-    if (f.id == 2) out->location = value_of(bytes, &f);
-    if (f.id == COPY_FORMAT_FIELD) format = value_of(bytes, &f);
-    if (f.id == 7) out->is_partitioned = true;
+    if (f.id == 1) out->input = f.bytes;
+    if (f.id == 2) out->location = f.bytes;
+    if (f.id == COPY_FORMAT_FIELD) format = f.bytes;
+    if (f.id == 7) put_partition(out, f.bytes);
   }
-  trn_ballista_field part;
-  for (size_t at = 0; trn__ballista_field(format, &at, &part);) {
-    if (part.id == 1 && !part.is_bytes) out->format = part.number;
-    if (part.id == 2 && part.is_bytes) out->options = part.bytes;
+  for (size_t at = 0; trn__ballista_field(format, &at, &f);) {
+    if (f.id == 1 && !f.is_bytes) out->format = f.number;
+    if (f.id == 2 && f.is_bytes) out->options = f.bytes;
   }
-  return out->input.size && out->location.size;
+}
+
+/* The last field of a message that has this number. */
+static trn_str inner(trn_str message, uint64_t id) {
+  trn_ballista_field f;
+  trn_str found = {"", 0};
+  for (size_t at = 0; trn__ballista_field(message, &at, &f);)
+    if (f.id == id && f.is_bytes) found = f.bytes;
+  return found;
+}
+
+/* ListingTableScanNode: a table is where its files are. */
+static void read_listing(trn_str message, trn_ballista_write *out) {
+  /* In the order of Ballista's list: the scan's field, and in its message that of the options. */
+  static const uint8_t formats[][2] = {{11, 2}, {10, 5}, {15, 1}, {16, 1}, {12, 1}};
+  trn_ballista_field f;
+  for (size_t at = 0; trn__ballista_field(message, &at, &f);) {
+    if (!f.is_bytes) continue;
+    if (f.id == 2) out->location = f.bytes, out->location_count++;
+    if (f.id == 3) out->file_extension = f.bytes;
+    if (f.id == 7) put_partition(out, inner(f.bytes, 1));
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+      if (f.id == formats[i][0]) out->format = i, out->options = inner(f.bytes, formats[i][1]);
+  }
+}
+
+/* TableReference: {bare {table = 1}}, {partial {schema, table = 2}}, {full {catalog, schema, table = 3}}. */
+static trn_str name_of(trn_str reference) {
+  trn_ballista_field f;
+  trn_str name = {"", 0};
+  for (size_t at = 0; trn__ballista_field(reference, &at, &f);)
+    if (f.is_bytes && f.id <= 3) name = inner(f.bytes, f.id);
+  return name;
+}
+
+/* DmlNode. */
+static void read_insert(trn_str message, trn_ballista_write *out) {
+  trn_ballista_field f;
+  out->is_insert = true;
+  for (size_t at = 0; trn__ballista_field(message, &at, &f);) {
+    if (f.id == 1 && !f.is_bytes) out->operation = f.number;
+    if (f.id == 2 && f.is_bytes) out->input = f.bytes;
+    if (f.id == 3 && f.is_bytes) out->table = name_of(f.bytes);
+    if (f.id != 5 || !f.is_bytes) continue;
+    field scan;
+    if (read_root((const uint8_t *)f.bytes.data, f.bytes.size, &scan) && scan.id == SCAN_FIELD)
+      read_listing(value_of((const uint8_t *)f.bytes.data, &scan), out);
+  }
+}
+
+bool trn__ballista_written(const void *data, size_t size, trn_ballista_write *out) {
+  field root;
+  const trn_str none = {"", 0};
+  *out = (trn_ballista_write){
+      .input = none, .location = none, .options = none, .table = none, .file_extension = none};
+  if (!read_root(data, size, &root)) return false;
+  if (root.id == COPY_FIELD) read_copy(value_of(data, &root), out);
+  if (root.id == DML_FIELD) read_insert(value_of(data, &root), out);
+  return out->is_insert || (out->input.size && out->location.size);
 }
 
 bool trn__ballista_explained(const void *data, size_t size, trn_str *inner) {

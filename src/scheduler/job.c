@@ -193,6 +193,19 @@ trn_status trn_job_get_status(trn_job *job, trn_job_status *status, trn_error **
   return TRN_OK;
 }
 
+trn_status trn_job_read(trn_job *job, trn_job_each each, void *user, trn_error **error) {
+  trn_job_copy copy;
+  trn_status status = trn__store_get(job->scheduler->store, job->id, false, &copy, error);
+  if (status) return status;
+  pthread_mutex_lock(&job->mu);
+  bool runs_here = job->is_ours && job->copy.record.attempt == copy.record.attempt;
+  pthread_mutex_unlock(&job->mu);
+  if (!runs_here && is_lost(job, &copy.record)) copy.record.state = TRN_JOB_LOST;
+  (void)each(user, &copy.record);
+  trn__job_copy_finish(&copy);
+  return TRN_OK;
+}
+
 /* A job that nobody runs is cancelled by taking it. Its output, if an attempt left some, goes. */
 static trn_status cancel_lost(trn_job *job, const trn_job_record *record, trn_error **error) {
   trn_scheduler *s = job->scheduler;

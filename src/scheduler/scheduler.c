@@ -216,7 +216,7 @@ static trn_status check_request(const trn_scheduler *s, const trn_submit_request
     return trn_error_set(error, TRN_INVALID_ARGUMENT, "INVALID_JOB_ID",
                          "A job's id has 1 to %u of A-Z, a-z, 0-9, '.', '_' and '-', and begins with a letter or digit",
                          TRN_JOB_ID_BYTES_MAX);
-  if (!r->session || !r->plan == !r->input)
+  if (!r->session || (!r->plan && !r->input))
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a job needs a session, and a plan or an encoded query");
   if (trn_session_backend(r->session) != s->backend)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "the session is not one of the scheduler's backend");

@@ -147,8 +147,55 @@ def test_copy_writes_what_it_says(stock, tmp_path):
         target = tmp_path / name
         assert stock.rows(f"COPY (SELECT 1 AS a, 'x' AS b) TO '{target}' STORED AS {name}") == [{"count": 1}]
         assert written(target).startswith(magic), name
-    with pytest.raises(Failed, match="PARTITIONED BY"):
-        stock.rows(f"COPY (SELECT 1 AS a, 2 AS b) TO '{tmp_path}/parts' STORED AS parquet PARTITIONED BY (b)")
+
+
+def test_copy_by_partitions(stock, tmp_path):
+    """As DataFusion lays them out: directories by value, files without those columns unless a setting keeps them."""
+    import pyarrow.parquet as pq
+    rows = "VALUES (1, 'x', 10), (2, 'y', 10), (3, 'x', 20), (4, NULL, 20)"
+    copy = f"COPY (SELECT column1 AS a, column2 AS b, column3 AS c FROM ({rows})) TO '{tmp_path}/parts/' STORED AS parquet PARTITIONED BY "
+    assert stock.rows(copy + "(c, b)") == [{"count": 4}]
+    files = {str(path.parent.relative_to(tmp_path / "parts")): pq.ParquetFile(path).read().to_pydict()
+             for path in (tmp_path / "parts").rglob("*.parquet")}
+    assert files == {"c=10/b=x": {"a": [1]}, "c=10/b=y": {"a": [2]}, "c=20/b=x": {"a": [3]},
+                     "c=20/b=__HIVE_DEFAULT_PARTITION__": {"a": [4]}}
+    for columns, says in [("(nothing)", "nothing"), ("(a, b, c)", "all are partition columns"), ("(b, b)", "twice")]:
+        with pytest.raises(Failed, match=says):
+            stock.rows(copy.replace("parts", "none") + columns)
+    assert not (tmp_path / "none").exists()
+
+
+def test_copy_keeps_partition_columns_where_that_is_set(raw, plan_of, tmp_path):
+    copy = plan_of(f"COPY (SELECT 1 AS a, 'x' AS b) TO '{tmp_path}/parts/' STORED AS json PARTITIONED BY (b)")
+    settings = {"datafusion.execution.keep_partition_by_columns": "true"}
+    *_, last = raw.push(logical_plan=copy, settings=settings)
+    assert raw.table_of(last).to_pylist() == [{"count": 1}]
+    assert written(tmp_path / "parts/b=x") == b'{"a":1,"b":"x"}\n'
+
+
+def test_insert_adds_files_to_a_client_s_table(stock, tmp_path):
+    for name, options in [("parquet", ""), ("csv", " OPTIONS ('format.has_header' 'true', 'format.delimiter' ';')"), ("json", "")]:
+        folder = tmp_path / name
+        folder.mkdir()
+        stock.rows(f"CREATE EXTERNAL TABLE into_{name} (a INT, b VARCHAR, c DOUBLE) STORED AS {name} LOCATION '{folder}/'{options}")
+        assert stock.rows(f"INSERT INTO into_{name} VALUES (1, 'x', 1.5), (2, NULL, 2)") == [{"count": 2}]
+        assert stock.rows(f"INSERT INTO into_{name} (c, a) SELECT n_nationkey, 7 FROM nation WHERE n_nationkey < 3") == [{"count": 3}]
+        rows = stock.rows(f"SELECT a, b, c FROM into_{name} ORDER BY a, c")
+        assert [(row.get("a"), row.get("b"), row.get("c")) for row in rows] == [(1, "x", 1.5), (2, None, 2.0), (7, None, 0.0), (7, None, 1.0),
+                                                                               (7, None, 2.0)], name
+        assert len(list(folder.glob("part-*"))) == 2
+
+
+def test_insert_into_partitions_and_what_is_no_insert(stock, tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    stock.rows(f"CREATE EXTERNAL TABLE into_parts (a INT, b VARCHAR) STORED AS parquet PARTITIONED BY (b) LOCATION '{folder}/'")
+    assert stock.rows("INSERT INTO into_parts VALUES (1, 'x'), (2, 'y'), (3, 'y')") == [{"count": 3}]
+    assert stock.rows("SELECT b, count(*) AS n FROM into_parts GROUP BY b ORDER BY b") == [{"b": "x", "n": 1}, {"b": "y", "n": 2}]
+    assert sorted(path.name for path in folder.glob("b=*")) == ["b=x", "b=y"]
+    with pytest.raises(Failed, match="(?i)overwrite"):
+        stock.rows("INSERT OVERWRITE into_parts VALUES (1, 'x')")
+    assert len(list(folder.rglob("*.parquet"))) == 2
 
 
 def test_copy_takes_the_options_of_its_format(raw, plan_of, tmp_path):
@@ -376,7 +423,8 @@ layers:
         client = Raw(server.address)
         assert client.run(logical_plan=plan_of("SELECT count(*) AS n FROM nation")).to_pylist() == [{"n": 25}]
         for sql in ["SELECT count(r_name) AS n FROM region", "EXPLAIN SELECT r_name FROM region",
-                    f"COPY (SELECT 1 AS a) TO '{tmp_path}/x.csv' STORED AS csv"]:
+                    f"COPY (SELECT 1 AS a) TO '{tmp_path}/x.csv' STORED AS csv",
+                    f"COPY (SELECT 1 AS a, 2 AS b) TO '{tmp_path}/p/' STORED AS csv PARTITIONED BY (b)"]:
             try:
                 *_, last = client.push(logical_plan=plan_of(sql))
                 assert last.status.WhichOneof("status") == "failed", sql

@@ -239,6 +239,19 @@ static void failures_name_what_failed(void **state) {
   assert_non_null(strstr(trn_error_message(failure), "eaten"));
   trn_error_unref(failure);
   trn_job_unref(job);
+  /* What is no text becomes a plain failure, here and for whoever reads the store. */
+  c.script.failure = "the task was \xff\xc3 eaten";
+  job = submit(&n, "no-text", "rows 5");
+  assert_int_equal(trn_job_wait(job, WAIT_MS, &status, &failure, NULL), TRN_OK);
+  assert_int_equal(status.state, TRN_JOB_FAILED);
+  assert_string_equal(trn_error_message(failure), "The job failed with a message that is not UTF-8");
+  trn_error_unref(failure);
+  trn_job_unref(job);
+  assert_int_equal(trn_scheduler_job(n.scheduler, "no-text", &job, NULL), TRN_OK);
+  assert_int_equal(trn_job_get_status(job, &status, &failure, NULL), TRN_OK);
+  assert_string_equal(trn_error_message(failure), "The job failed with a message that is not UTF-8");
+  trn_error_unref(failure);
+  trn_job_unref(job);
   job = submit(&n, "lateral", "fail"); /* its plan cannot be encoded */
   assert_int_equal(trn_job_wait(job, WAIT_MS, &status, &failure, NULL), TRN_OK);
   assert_int_equal(trn_error_status(failure), TRN_UNIMPLEMENTED);

@@ -3,7 +3,7 @@
  *
  *   frontend.c  options, mounting; one ballista_rpc per call: the host's thread hands it to a worker
  *   submit.c    ExecuteQuery, ExecuteQueryPush: a session, a plan, an operation      explain.c  EXPLAIN's three rows
- *   copy.c      COPY: a command, not a query
+ *   copy.c      COPY and INSERT: commands, not queries                               stored.c   jobs of a scheduler
  *   settings.c  what of a client's settings counts; sets of them that clients keep (CreateUpdateSession)
  *   job.c       jobs by id: their life, who may see them, cancelling, expiry         status.c   jobs as messages,
  * metrics result.c    a job's rows on their way: kept up to a budget, then made as they are fetched handed.c    results
@@ -18,6 +18,7 @@
 #include <trunnion/backend.h>
 #include <trunnion/decoder.h>
 #include <trunnion/frontend.h>
+#include <trunnion/scheduler.h>
 
 #include "ballista.pb-c.h"
 #include "core/core.h"
@@ -41,7 +42,9 @@ struct ballista_service {
   trn_pool *pool, *control;
   uint64_t result_ms, job_ms, session_idle_ms;
   size_t result_bytes, results_bytes;
-  bool runs_on, refuses_older, hands_through;
+  bool runs_on, refuses_older, hands_through, resubmits;
+  trn_scheduler *scheduler; /* one reference; NULL: jobs are this process's */
+  uint8_t ticket_key[16];
   pthread_mutex_t mutex;
   trn_gate gate; /* work that shutdown waits for */
   /* guarded by mutex */
@@ -64,11 +67,13 @@ struct ballista_rpc {
   trn_call *call;            /* one reference */
   const ballista_method *method;
   trn_slice message;
-  trn_arena *arena; /* while a worker has it */
-  bool is_older;    /* of a 54.x client */
+  trn_cancel *cancel; /* requested when the call is gone: what the worker works for, outside of jobs */
+  trn_arena *arena;   /* while a worker has it */
+  bool is_older;      /* of a 54.x client */
   pthread_mutex_t mutex;
   /* guarded by mutex */
-  ballista_job *job; /* that it watches; one reference */
+  ballista_job *job; /* that it watches, or is to tell the id of; one reference */
+  bool is_untold;    /* `job` goes with the call: nobody knows its id yet */
   bool gone;
 };
 ballista_rpc *ballista__rpc_ref(ballista_rpc *rpc);
@@ -147,17 +152,31 @@ struct ballista_job {
   bool is_fetched;
   bool is_made; /* its last row */
   bool is_counted; /* among service->active */
+  /* of a job that a scheduler keeps */
+  trn_job *stored;              /* one reference; fixed once it is there */
+  trn_job_subscription *events; /* of one that was submitted here */
+  bool is_asking, is_let_go;    /* the next event is being asked for; none is wanted any more */
+  int64_t rows, bytes;
 };
+/* One that nobody knows yet, with these texts missing: name, user. NULL: no memory. */
+ballista_job *ballista__job_new(ballista_service *service, const char *id);
 /* Makes one and puts it into the table. RESOURCE_EXHAUSTED. */
 trn_status ballista__job_create(ballista_rpc *rpc, const char *name, ballista_job **out, trn_error **error);
 ballista_job *ballista__job_ref(ballista_job *job);
 void ballista__job_unref(ballista_job *job);
+/* A reference to that of this process, or of the store (which may block); NULL: there is none. UNAVAILABLE: that cannot be
+ * known now. Whoever asks has to be looked at. */
+trn_status ballista__job_get(ballista_service *service, const char *id, ballista_job **out, trn_error **error);
 /* A reference, if there is one and the user may see it; else NULL. */
-ballista_job *ballista__job_find(ballista_service *service, const char *id, const char *user, bool is_authenticated);
+trn_status ballista__job_find(ballista_service *service, const char *id, const char *user, bool is_authenticated,
+                              ballista_job **out, trn_error **error);
 /* Takes it out of the table: nobody was told of it. */
 void ballista__job_forget(ballista_job *job);
 /* The call hears of the job until it is over; then it is finished. */
 void ballista__job_watch(ballista_job *job, ballista_rpc *rpc);
+/* Until the call has told the job's id, the job ends with it. */
+void ballista__job_hold(ballista_job *job, ballista_rpc *rpc);
+void ballista__job_let_go(ballista_rpc *rpc);
 /* Nobody hears of it any more. */
 void ballista__job_unwatch(ballista_job *job);
 /* Planned: takes the references to `operation` (may be NULL) and `result`, and one of its own to the session; the job
@@ -166,6 +185,7 @@ trn_status ballista__job_run(ballista_job *job, trn_session *session, trn_operat
                              ballista_result *result);
 /* The same for an operation whose output stays where it is. */
 trn_status ballista__job_run_handed(ballista_job *job, trn_session *session, trn_operation *operation);
+void ballista__job_runs(ballista_job *job); /* elsewhere it was begun */
 /* The result is there, or begins to be made as it is fetched. */
 void ballista__job_succeed(ballista_job *job);
 /* Its last row was made: metrics are kept, the operation goes; both on a worker. thread: any, does not block */
@@ -202,10 +222,10 @@ trn_status ballista__explain(ballista_service *service, trn_session *session, tr
                              trn_error **error);
 
 /* ---- copy.c ---- */
-struct trn_ballista_copy;
+struct trn_ballista_write;
 /* Writes the rows of `plan`; gives an operation whose one row is their count. UNIMPLEMENTED names what is not done. */
-trn_status ballista__copy(ballista_rpc *rpc, ballista_job *job, trn_session *session, trn_plan *plan,
-                          const struct trn_ballista_copy *copy, trn_operation **out, trn_error **error);
+trn_status ballista__write(ballista_rpc *rpc, ballista_job *job, trn_session *session, trn_plan *plan,
+                           const struct trn_ballista_write *write, trn_operation **out, trn_error **error);
 
 /* ---- result.c ---- */
 
@@ -231,6 +251,19 @@ trn_status ballista__result_open(ballista_result *result, trn_stream **out, trn_
 /* Asks a running job's operation where its output is, again and again until it is known. */
 void ballista__handed_start(ballista_job *job);
 void ballista__locations_destroy(ballista_locations *locations);
+
+/* ---- stored.c: jobs of a scheduler ---- */
+void ballista__stored_key(ballista_service *service, const void *key, size_t size);
+/* The ticket's secret of one that is new. */
+void ballista__stored_prepare(ballista_job *job);
+/* Submits it; events bring its states. `input`: what `plan` was decoded from. CANCELLED: it was cancelled meanwhile. */
+trn_status ballista__stored_submit(ballista_job *job, trn_session *session, trn_plan *plan, const trn_plan_input *input,
+                                   trn_error **error);
+/* What the store says of a job; NULL: nothing. It is not in the table. */
+trn_status ballista__stored_find(ballista_service *service, const char *id, ballista_job **out, trn_error **error);
+trn_status ballista__stored_cancel(ballista_job *job, bool *is_cancelled, trn_error **error);
+/* No more events: it goes on without this service. */
+void ballista__stored_let_go(ballista_job *job);
 
 /* ---- ticket.c ---- */
 bool ballista__claims(void *self, const void *ticket, size_t size);

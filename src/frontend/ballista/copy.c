@@ -1,5 +1,6 @@
-/* COPY. Ballista sends it as a plan; here it is a command, so that policies see what is written where, and that it is
- * written as all else that writes files is: all of it, or nothing. */
+/* COPY and INSERT. Ballista sends them as plans; here they are commands, so that policies see what is written where, and
+ * that it is written as all else that writes files is: all of it, or nothing. A table of the client's is where its files
+ * are: an INSERT adds files there. */
 #include <trunnion/catalog.h>
 
 #include "frontend/ballista/ballista.h"
@@ -87,24 +88,83 @@ static trn_status options_of(trn_arena *arena, const struct format *format, trn_
   return TRN_OK;
 }
 
-trn_status ballista__copy(ballista_rpc *rpc, ballista_job *job, trn_session *session, trn_plan *plan,
-                          const struct trn_ballista_copy *copy, trn_operation **out, trn_error **error) {
-  trn_kv options[COPY_OPTIONS_MAX];
-  size_t count = 0;
-  if (copy->is_partitioned)
-    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "COPY with PARTITIONED BY is not supported yet");
-  if (copy->format >= sizeof formats / sizeof *formats)
+/* ---- what is not done ---- */
+
+static trn_status check_insert(const trn_ballista_write *w, trn_error **error) {
+  static const char *const names[] = {"UPDATE",         "DELETE",   "CREATE TABLE AS", "INSERT", "INSERT OVERWRITE",
+                                      "INSERT REPLACE", "TRUNCATE", "MERGE"};
+  const trn_str *l = &w->location;
+  int size = (int)(w->table.size < 100 ? w->table.size : 100);
+  if (w->operation != TRN_BALLISTA_INSERT_APPEND)
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "%s of a client's table is not supported: only INSERT INTO",
+                         w->operation < sizeof names / sizeof *names ? names[w->operation] : "This change");
+  if (!w->input.size) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "INSERT without rows");
+  if (w->location_count != 1)
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL,
+                         "INSERT INTO %.*s: it is not a table of files in one directory", size, w->table.data);
+  if (!l->size || l->data[l->size - 1] != '/')
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
-                         "COPY to file format number %llu, which is none of Ballista's",
-                         (unsigned long long)copy->format);
-  const struct format *format = &formats[copy->format];
-  if (!format->options)
-    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "COPY to %s files is not supported", format->name);
-  if (memchr(copy->location.data, 0, copy->location.size))
-    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "COPY to a location with a NUL character");
-  const char *location = trn__arena_str(rpc->arena, copy->location.data, copy->location.size);
-  trn_status status =
-      location ? options_of(rpc->arena, format, copy->options, options, &count, error) : trn__no_memory(error);
+                         "INSERT INTO %.*s: its location is a file; that of a directory ends with '/'", size,
+                         w->table.data);
+  return TRN_OK;
+}
+
+static trn_status check(const trn_ballista_write *w, trn_error **error) {
+  const char *what = w->is_insert ? "INSERT" : "COPY";
+  trn_status status = w->is_insert ? check_insert(w, error) : TRN_OK;
+  if (status) return status;
+  if (w->format >= sizeof formats / sizeof *formats)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
+                         "%s to file format number %llu, which is none of Ballista's", what,
+                         (unsigned long long)w->format);
+  const char *name = formats[w->format].name;
+  if (!formats[w->format].options)
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "%s to %s files is not supported", what, name);
+  if (memchr(w->location.data, 0, w->location.size))
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s to a location with a NUL character", what);
+  const trn_str *extension = &w->file_extension;
+  bool is_own = extension->size == strlen(name) + 1 && !memcmp(extension->data + 1, name, extension->size - 1);
+  if (extension->size && !is_own)
+    return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "INSERT INTO a table whose files end with %.*s, not .%s",
+                         (int)(extension->size < 40 ? extension->size : 40), extension->data, name);
+  if (w->partition_count > TRN_BALLISTA_PARTITIONS_MAX)
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
+                         "%s with %zu partition columns (limit TRN_BALLISTA_PARTITIONS_MAX)", what, w->partition_count);
+  return TRN_OK;
+}
+
+/* ---- running ---- */
+
+static bool keeps_partitions(trn_session *session) {
+  char *value = trn_session_get(session, "datafusion.execution.keep_partition_by_columns");
+  bool keeps = value && strcmp(value, "true") == 0;
+  trn_free(value);
+  return keeps;
+}
+
+static trn_status partitions_of(trn_arena *arena, const trn_ballista_write *w, const char **out, trn_error **error) {
+  for (size_t i = 0; i < w->partition_count; i++) {
+    const trn_str *name = &w->partition_by[i];
+    if (!name->size || memchr(name->data, 0, name->size))
+      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A partition column has no name, or one with a NUL");
+    out[i] = trn__arena_str(arena, name->data, name->size);
+    if (!out[i]) return trn__no_memory(error);
+  }
+  return TRN_OK;
+}
+
+trn_status ballista__write(ballista_rpc *rpc, ballista_job *job, trn_session *session, trn_plan *plan,
+                           const struct trn_ballista_write *write, trn_operation **out, trn_error **error) {
+  trn_kv options[COPY_OPTIONS_MAX];
+  const char *partitions[TRN_BALLISTA_PARTITIONS_MAX];
+  size_t count = 0;
+  trn_status status = check(write, error);
+  if (status) return status;
+  const struct format *format = &formats[write->format];
+  const char *location = trn__arena_str(rpc->arena, write->location.data, write->location.size);
+  if (!location) return trn__no_memory(error);
+  status = options_of(rpc->arena, format, write->options, options, &count, error);
+  if (!status) status = partitions_of(rpc->arena, write, partitions, error);
   if (status) return status;
   const trn_command command = {.struct_size = sizeof command,
                                .kind = TRN_COMMAND_COPY,
@@ -115,6 +175,10 @@ trn_status ballista__copy(ballista_rpc *rpc, ballista_job *job, trn_session *ses
                                .options = options,
                                .option_count = count,
                                .operation_id = job->id,
-                               .cancel = job->cancel};
+                               .cancel = job->cancel,
+                               .partition_by = partitions,
+                               .partition_by_count = write->partition_count,
+                               /* files of a table never have the columns of their directories */
+                               .keeps_partition_columns = !write->is_insert && keeps_partitions(session)};
   return trn_command_execute(session, &command, out, NULL, NULL, error);
 }

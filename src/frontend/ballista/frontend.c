@@ -6,7 +6,8 @@
 #include "frontend/spark/plan_sql.h"
 #include "frontend/wire/wire.h"
 
-enum { CONTROL_THREADS = 4, SWEEP_MS = 1000, ERROR_BYTES_MAX = 4096, VERSION_MAJOR = 55, VERSION_OLDER = 54 };
+enum { CONTROL_THREADS = 4, SWEEP_MS = 1000, ERROR_BYTES_MAX = 4096, VERSION_MAJOR = 55, VERSION_OLDER = 54,
+       TICKET_KEY_BYTES_MIN = 16 };
 
 struct ballista_method {
   const char *path;
@@ -54,6 +55,7 @@ void ballista__rpc_unref(ballista_rpc *rpc) {
   ballista__job_unref(rpc->job);
   trn__arena_unref(rpc->arena);
   trn_call_unref(rpc->call);
+  trn_cancel_unref(rpc->cancel);
   pthread_mutex_destroy(&rpc->mutex);
   ballista__service_unref(rpc->service);
   free(rpc);
@@ -154,7 +156,9 @@ static trn_status rpc_handle(ballista_rpc *rpc, trn_error **error) {
 static void rpc_run(void *argument) {
   ballista_rpc *rpc = argument;
   trn_error *error = NULL;
+  trn_cancel *before = trn_cancel_work_for(rpc->cancel);
   trn_status status = trn_call_is_cancelled(rpc->call) ? TRN_CANCELLED : rpc_handle(rpc, &error);
+  trn_cancel_work_for(before);
   if (status) ballista__rpc_fail(rpc, status, error);
   trn_error_unref(error);
   trn__arena_unref(rpc->arena);
@@ -168,6 +172,10 @@ static void rpc_run(void *argument) {
 static void on_open(trn_call *call, void *user) {
   static const trn_metadata version = {"ballista-version", BALLISTA_VERSION, sizeof BALLISTA_VERSION - 1};
   ballista_rpc *rpc = calloc(1, sizeof *rpc);
+  if (rpc && trn_cancel_create(&rpc->cancel)) {
+    free(rpc);
+    rpc = NULL;
+  }
   if (rpc) {
     atomic_init(&rpc->refs, 1);
     pthread_mutex_init(&rpc->mutex, NULL);
@@ -190,7 +198,8 @@ static void on_message(trn_call *call, void *user, trn_slice message) {
   }
   rpc->message = message;
   bool entered = trn__gate_enter(&rpc->service->gate);
-  trn_pool *pool = rpc->method->is_submission || rpc->method->blocks ? rpc->service->pool : rpc->service->control;
+  bool blocks = rpc->method->is_submission || rpc->method->blocks || rpc->service->scheduler; /* whose store may */
+  trn_pool *pool = blocks ? rpc->service->pool : rpc->service->control;
   if (entered && trn__pool_submit(pool, rpc_run, ballista__rpc_ref(rpc)) == TRN_OK) return;
   trn_call_finish(call, entered ? TRN_RESOURCE_EXHAUSTED : TRN_UNAVAILABLE,
                   entered ? "No worker thread can be started" : "The server is stopping", NULL, 0, NULL, 0);
@@ -203,10 +212,15 @@ static void rpc_gone(ballista_rpc *rpc) {
   if (!rpc) return;
   pthread_mutex_lock(&rpc->mutex);
   ballista_job *job = rpc->job;
+  bool is_untold = rpc->is_untold;
   rpc->job = NULL;
   rpc->gone = true;
   pthread_mutex_unlock(&rpc->mutex);
-  if (job) ballista__job_abandon(job);
+  trn_cancel_request(rpc->cancel);
+  if (job && is_untold)
+    ballista__job_cancel(job);
+  else if (job)
+    ballista__job_abandon(job);
   ballista__job_unref(job);
 }
 
@@ -266,6 +280,7 @@ void ballista__service_unref(ballista_service *service) {
   trn__map_destroy(service->jobs, NULL);
   trn__map_destroy(service->sessions, ballista__settings_destroy);
   trn_registry_destroy(service->own);
+  trn_scheduler_unref(service->scheduler);
   trn_backend_unref(service->backend);
   trn__gate_finish(&service->gate);
   pthread_mutex_destroy(&service->mutex);
@@ -302,6 +317,12 @@ static trn_status service_create(const trn_ballista_frontend_options *options, t
   service->runs_on = options->runs_on;
   service->refuses_older = options->refuses_older;
   service->hands_through = options->hands_through;
+  service->resubmits = options->resubmits_lost;
+  if (options->jobs) {
+    service->scheduler = trn_scheduler_ref(options->jobs);
+    service->runs_on = true; /* what is recorded is nobody's call's */
+    ballista__stored_key(service, options->ticket_key, options->ticket_key_size);
+  }
   service->jobs = trn__map_create();
   service->sessions = trn__map_create();
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -361,6 +382,7 @@ static trn_status mount_flight(ballista_service *service, const trn_ballista_fro
 
 typedef struct ballista_frontend {
   trn_ballista_frontend_options options;
+  uint8_t *key; /* a copy */
 } ballista_frontend;
 
 static trn_status frontend_register(void *self, trn_routes *routes, trn_backend *backend, trn_error **error) {
@@ -393,6 +415,8 @@ static trn_status frontend_register(void *self, trn_routes *routes, trn_backend 
 static void frontend_destroy(void *self) {
   ballista_frontend *frontend = self;
   trn_authenticator_unref(frontend->options.authenticator);
+  trn_scheduler_unref(frontend->options.jobs);
+  free(frontend->key);
   free(frontend);
 }
 
@@ -405,7 +429,19 @@ trn_status trn_ballista_frontend_create(const trn_ballista_frontend_options *opt
   if (options)
     memcpy(&frontend->options, options,
            options->struct_size && options->struct_size < known ? options->struct_size : known);
-  if (frontend->options.authenticator) trn_authenticator_ref(frontend->options.authenticator);
+  trn_ballista_frontend_options *o = &frontend->options;
+  if (o->jobs && (!o->ticket_key || o->ticket_key_size < TICKET_KEY_BYTES_MIN || o->hands_through)) {
+    free(frontend);
+    return TRN_INVALID_ARGUMENT;
+  }
+  if (o->authenticator) trn_authenticator_ref(o->authenticator);
+  if (o->jobs) trn_scheduler_ref(o->jobs);
+  frontend->key = o->jobs ? malloc(o->ticket_key_size) : NULL;
+  if (frontend->key) o->ticket_key = memcpy(frontend->key, o->ticket_key, o->ticket_key_size);
+  if (o->jobs && !frontend->key) {
+    frontend_destroy(frontend);
+    return TRN_RESOURCE_EXHAUSTED;
+  }
   trn_status status = trn_frontend_create(&ops, frontend, out);
   if (status) frontend_destroy(frontend);
   return status;

@@ -2,6 +2,7 @@
  * cancelled one has failed with "Cancelled", as Ballista says it). Who watches it by a call is told of each step. */
 #include "frontend/ballista/ballista.h"
 
+#include <stdio.h>
 #include <sys/random.h>
 
 /* ---- life ---- */
@@ -17,6 +18,8 @@ void ballista__job_unref(ballista_job *job) {
   ballista__result_unref(job->result);
   trn_session_unref(job->session);
   ballista__locations_destroy(job->handed);
+  trn_job_subscription_destroy(job->events);
+  trn_job_unref(job->stored);
   trn_cancel_unref(job->cancel);
   free(job->metrics);
   free(job->failure);
@@ -71,20 +74,29 @@ static trn_status job_insert(ballista_job *job, trn_error **error) {
                                                  : "The server has too many jobs (limit TRN_BALLISTA_RUNNING_MAX)");
 }
 
-trn_status ballista__job_create(ballista_rpc *rpc, const char *name, ballista_job **out, trn_error **error) {
+ballista_job *ballista__job_new(ballista_service *service, const char *id) {
   ballista_job *job = calloc(1, sizeof *job);
-  *out = NULL;
-  if (!job) return trn__no_memory(error);
+  if (!job) return NULL;
   atomic_init(&job->refs, 1);
   pthread_mutex_init(&job->mutex, NULL);
-  job->service = ballista__service_ref(rpc->service);
-  trn__uuid7(job->id);
+  job->service = ballista__service_ref(service);
+  snprintf(job->id, sizeof job->id, "%s", id);
+  return job;
+}
+
+trn_status ballista__job_create(ballista_rpc *rpc, const char *name, ballista_job **out, trn_error **error) {
+  char id[TRN_UUID_SIZE];
+  trn__uuid7(id);
+  ballista_job *job = ballista__job_new(rpc->service, id);
+  *out = NULL;
+  if (!job) return trn__no_memory(error);
   size_t size = strnlen(name, TRN_BALLISTA_NAME_BYTES_MAX);
   while (size && (name[size] & 0xC0) == 0x80) size--; /* whole characters */
   job->name = strndup(name, size);
   job->user = strdup(ballista__rpc_user(rpc, &job->is_authenticated));
   job->queued_ms = (uint64_t)trn__wall_ms();
   bool is_random = getrandom(&job->secret, sizeof job->secret, 0) == (ssize_t)sizeof job->secret;
+  if (rpc->service->scheduler) ballista__stored_prepare(job);
   trn_status status = job->name && job->user && !trn_cancel_create(&job->cancel) ? TRN_OK : trn__no_memory(error);
   if (!status && !is_random) status = trn_error_set(error, TRN_INTERNAL, NULL, "The system gives no random numbers");
   if (!status) status = job_insert(job, error);
@@ -96,13 +108,22 @@ trn_status ballista__job_create(ballista_rpc *rpc, const char *name, ballista_jo
   return TRN_OK;
 }
 
-ballista_job *ballista__job_find(ballista_service *service, const char *id, const char *user, bool is_authenticated) {
+trn_status ballista__job_get(ballista_service *service, const char *id, ballista_job **out, trn_error **error) {
   pthread_mutex_lock(&service->mutex);
   ballista_job *job = trn__map_get(service->jobs, id, strlen(id));
-  if (job && job->is_authenticated && !(is_authenticated && strcmp(job->user, user) == 0)) job = NULL;
-  if (job) ballista__job_ref(job);
+  *out = job ? ballista__job_ref(job) : NULL;
   pthread_mutex_unlock(&service->mutex);
-  return job;
+  return *out || !service->scheduler ? TRN_OK : ballista__stored_find(service, id, out, error);
+}
+
+trn_status ballista__job_find(ballista_service *service, const char *id, const char *user, bool is_authenticated,
+                              ballista_job **out, trn_error **error) {
+  trn_status status = ballista__job_get(service, id, out, error);
+  ballista_job *job = *out;
+  if (!job || !job->is_authenticated || (is_authenticated && strcmp(job->user, user) == 0)) return status;
+  ballista__job_unref(job);
+  *out = NULL;
+  return status;
 }
 
 /* It holds nothing any more that many of them could not. locks: none */
@@ -135,8 +156,24 @@ static void rpc_detach(ballista_rpc *rpc) {
   pthread_mutex_lock(&rpc->mutex);
   ballista_job *job = rpc->job;
   rpc->job = NULL;
+  rpc->is_untold = false;
   pthread_mutex_unlock(&rpc->mutex);
   ballista__job_unref(job);
+}
+
+void ballista__job_hold(ballista_job *job, ballista_rpc *rpc) {
+  pthread_mutex_lock(&rpc->mutex);
+  bool gone = rpc->gone;
+  if (!gone) {
+    rpc->job = ballista__job_ref(job);
+    rpc->is_untold = true;
+  }
+  pthread_mutex_unlock(&rpc->mutex);
+  if (gone) ballista__job_cancel(job);
+}
+
+void ballista__job_let_go(ballista_rpc *rpc) {
+  rpc_detach(rpc);
 }
 
 /* The job has taken a step. locks: none */
@@ -227,6 +264,17 @@ trn_status ballista__job_run_handed(ballista_job *job, trn_session *session, trn
   return TRN_OK;
 }
 
+void ballista__job_runs(ballista_job *job) {
+  pthread_mutex_lock(&job->mutex);
+  bool begins = job->state == BALLISTA_QUEUED;
+  if (begins) {
+    job->state = BALLISTA_RUNNING;
+    job->started_ms = (uint64_t)trn__wall_ms();
+  }
+  pthread_mutex_unlock(&job->mutex);
+  if (begins) tell(job);
+}
+
 /* locks: job->mutex held. True: it ends now. */
 static bool end(ballista_job *job, ballista_state state) {
   if (is_over(job)) return false;
@@ -241,9 +289,9 @@ static bool end(ballista_job *job, ballista_state state) {
 
 void ballista__job_succeed(ballista_job *job) {
   pthread_mutex_lock(&job->mutex);
-  bool ends = end(job, BALLISTA_SUCCESSFUL), is_handed = job->is_handed;
+  bool ends = end(job, BALLISTA_SUCCESSFUL), is_elsewhere = job->is_handed || job->stored;
   pthread_mutex_unlock(&job->mutex);
-  if (is_handed) uncount(job); /* its rows are elsewhere */
+  if (is_elsewhere) uncount(job); /* its rows are */
   if (ends) tell(job);
 }
 
@@ -386,6 +434,17 @@ static bool is_wanted(ballista_job *job, int which, int64_t now_ns, bool *forget
   return wanted;
 }
 
+/* What only this process knows ends with it; what a scheduler keeps is its scheduler's. */
+static void end_with_service(ballista_job *job) {
+  pthread_mutex_lock(&job->mutex);
+  bool is_stored = job->stored != NULL;
+  pthread_mutex_unlock(&job->mutex);
+  if (is_stored)
+    ballista__stored_let_go(job);
+  else
+    ballista__job_cancel(job);
+}
+
 /* Drops the output of those that are meant, and the jobs themselves where it says so; no lock is held while they go. */
 static void drop(ballista_service *service, int which, int64_t now_ns) {
   trn_vec outputs = {0}, forgotten = {0};
@@ -402,7 +461,7 @@ static void drop(ballista_service *service, int which, int64_t now_ns) {
   }
   pthread_mutex_unlock(&service->mutex);
   for (size_t i = 0; i < forgotten.count; i++) {
-    if (which == WHICH_ALL) ballista__job_cancel(forgotten.items[i]);
+    if (which == WHICH_ALL) end_with_service(forgotten.items[i]);
     ballista__job_drop_output(forgotten.items[i]);
     ballista__job_unref(forgotten.items[i]);
   }

@@ -123,13 +123,13 @@ trn_status ballista__status_of(trn_arena *arena, ballista_job *job, Ballista__Pr
   bool good = state_of(arena, job, status);
   ballista_result *rows = job->result ? ballista__result_ref(job->result) : NULL;
   bool is_successful = good && status->status_case == BALLISTA__PROTOBUF__JOB_STATUS__STATUS_SUCCESSFUL;
-  bool is_handed = is_successful && job->is_handed;
+  bool is_handed = is_successful && job->is_handed, is_stored = job->stored != NULL;
+  int64_t row_count = is_stored ? job->rows : -1, batches = -1, bytes = is_stored ? job->bytes : -1;
   if (is_handed) good = handed_of(arena, job, status->successful);
   pthread_mutex_unlock(&job->mutex);
   if (is_handed) {
     result->local = false; /* but there */
   } else if (is_successful) {
-    int64_t row_count = -1, batches = -1, bytes = -1;
     if (rows) ballista__result_size(rows, &row_count, &batches, &bytes);
     Ballista__Protobuf__PartitionLocation **locations = TRN_NEW(arena, Ballista__Protobuf__PartitionLocation *);
     if (locations) *locations = location_of(arena, job, row_count, batches, bytes);
@@ -277,60 +277,85 @@ trn_status ballista__metrics_of(trn_arena *arena, const char *json, Ballista__Pr
 
 /* ---- calls ---- */
 
-static ballista_job *find(ballista_rpc *rpc, const char *id) {
+static trn_status find(ballista_rpc *rpc, const char *id, ballista_job **out, trn_error **error) {
   bool is_authenticated;
   const char *user = ballista__rpc_user(rpc, &is_authenticated);
-  return ballista__job_find(rpc->service, id, user, is_authenticated);
+  return ballista__job_find(rpc->service, id, user, is_authenticated, out, error);
+}
+
+/* The handle of one that a scheduler keeps, as long as the job; NULL: it is none. */
+static trn_job *stored_of(ballista_job *job) {
+  pthread_mutex_lock(&job->mutex);
+  trn_job *stored = job->stored;
+  pthread_mutex_unlock(&job->mutex);
+  return stored;
 }
 
 trn_status ballista__handle_get_status(ballista_rpc *rpc, ProtobufCMessage *request, trn_error **error) {
-  ballista_job *job = find(rpc, ((Ballista__Protobuf__GetJobStatusParams *)request)->job_id);
+  ballista_job *job = NULL;
   Ballista__Protobuf__GetJobStatusResult none = BALLISTA__PROTOBUF__GET_JOB_STATUS_RESULT__INIT, *result = &none;
-  trn_status status = job ? ballista__status_of(rpc->arena, job, &result) : TRN_OK;
-  if (status) trn__no_memory(error);
+  trn_status status = find(rpc, ((Ballista__Protobuf__GetJobStatusParams *)request)->job_id, &job, error);
+  if (!status && job && (status = ballista__status_of(rpc->arena, job, &result))) trn__no_memory(error);
   if (!status) status = ballista__rpc_reply(rpc, &result->base, error);
   ballista__job_unref(job);
   return status;
 }
 
-trn_status ballista__handle_get_metrics(ballista_rpc *rpc, ProtobufCMessage *request, trn_error **error) {
-  const char *id = ((Ballista__Protobuf__GetJobMetricsParams *)request)->job_id;
-  ballista_job *job = find(rpc, id);
-  Ballista__Protobuf__GetJobMetricsResult result = BALLISTA__PROTOBUF__GET_JOB_METRICS_RESULT__INIT;
-  if (!job) return trn_error_set(error, TRN_NOT_FOUND, NULL, "There is no job %.100s", id);
+/* The text of a job's metrics in the arena, NULL: none. */
+static const char *metrics_text(ballista_rpc *rpc, ballista_job *job) {
   char *text = NULL;
   pthread_mutex_lock(&job->mutex);
   bool successful = job->state == BALLISTA_SUCCESSFUL;
   trn_operation *operation = successful && job->operation ? trn_operation_ref(job->operation) : NULL;
-  char *kept = successful && job->metrics ? trn__arena_strdup(rpc->arena, job->metrics) : NULL;
+  const char *kept = successful && job->metrics ? trn__arena_strdup(rpc->arena, job->metrics) : NULL;
+  trn_job *stored = successful ? job->stored : NULL;
   pthread_mutex_unlock(&job->mutex);
   if (operation && trn_operation_metrics(operation, &text)) text = NULL;
-  trn_status status = ballista__metrics_of(rpc->arena, text ? text : kept, &result);
-  if (status) trn__no_memory(error);
-  if (!status) status = ballista__rpc_reply(rpc, &result.base, error);
+  if (stored && trn_job_metrics(stored, &text, NULL)) text = NULL;
+  if (text) kept = trn__arena_strdup(rpc->arena, text);
   trn_free(text);
   trn_operation_unref(operation);
+  return kept;
+}
+
+trn_status ballista__handle_get_metrics(ballista_rpc *rpc, ProtobufCMessage *request, trn_error **error) {
+  const char *id = ((Ballista__Protobuf__GetJobMetricsParams *)request)->job_id;
+  ballista_job *job = NULL;
+  Ballista__Protobuf__GetJobMetricsResult result = BALLISTA__PROTOBUF__GET_JOB_METRICS_RESULT__INIT;
+  trn_status status = find(rpc, id, &job, error);
+  if (!status && !job) status = trn_error_set(error, TRN_NOT_FOUND, NULL, "There is no job %.100s", id);
+  if (!status && (status = ballista__metrics_of(rpc->arena, metrics_text(rpc, job), &result))) trn__no_memory(error);
+  if (!status) status = ballista__rpc_reply(rpc, &result.base, error);
   ballista__job_unref(job);
   return status;
 }
 
 trn_status ballista__handle_cancel(ballista_rpc *rpc, ProtobufCMessage *request, trn_error **error) {
-  ballista_job *job = find(rpc, ((Ballista__Protobuf__CancelJobParams *)request)->job_id);
+  ballista_job *job = NULL;
   Ballista__Protobuf__CancelJobResult result = BALLISTA__PROTOBUF__CANCEL_JOB_RESULT__INIT;
-  if (job) result.cancelled = ballista__job_cancel(job);
+  bool is_cancelled = false;
+  trn_status status = find(rpc, ((Ballista__Protobuf__CancelJobParams *)request)->job_id, &job, error);
+  if (job && stored_of(job))
+    status = ballista__stored_cancel(job, &is_cancelled, error);
+  else if (job)
+    is_cancelled = ballista__job_cancel(job);
+  result.cancelled = is_cancelled;
   ballista__job_unref(job);
-  return ballista__rpc_reply(rpc, &result.base, error);
+  return status ? status : ballista__rpc_reply(rpc, &result.base, error);
 }
 
 trn_status ballista__handle_clean(ballista_rpc *rpc, ProtobufCMessage *request, trn_error **error) {
-  ballista_job *job = find(rpc, ((Ballista__Protobuf__CleanJobDataParams *)request)->job_id);
+  ballista_job *job = NULL;
   Ballista__Protobuf__CleanJobDataResult result = BALLISTA__PROTOBUF__CLEAN_JOB_DATA_RESULT__INIT;
+  trn_status status = find(rpc, ((Ballista__Protobuf__CleanJobDataParams *)request)->job_id, &job, error);
   if (job) {
     pthread_mutex_lock(&job->mutex);
     bool over = job->state == BALLISTA_SUCCESSFUL || job->state == BALLISTA_FAILED;
     pthread_mutex_unlock(&job->mutex);
+    trn_job *stored = stored_of(job);
     if (over) ballista__job_drop_output(job); /* one that runs has none yet */
+    if (over && stored) (void)trn_job_release(stored, NULL); /* a lost one has none */
   }
   ballista__job_unref(job);
-  return ballista__rpc_reply(rpc, &result.base, error);
+  return status ? status : ballista__rpc_reply(rpc, &result.base, error);
 }

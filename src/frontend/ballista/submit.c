@@ -22,8 +22,9 @@ static const struct input_field {
 typedef struct query {
   trn_session *session;
   trn_plan *plan;
-  bool is_explain, is_copy;
-  trn_ballista_copy copy; /* borrowed from the request */
+  trn_plan_input input; /* what it was decoded from; borrowed from the request */
+  bool is_explain, is_write;
+  trn_ballista_write write; /* borrowed from the request */
 } query;
 
 static void query_finish(query *q) {
@@ -71,8 +72,8 @@ static trn_status input_of(ballista_rpc *rpc, const params_message *params, trn_
   if (params->query_case != BALLISTA__PROTOBUF__EXECUTE_QUERY_PARAMS__QUERY_LOGICAL_PLAN) return TRN_OK;
   trn_str inner = {out->data, out->size};
   q->is_explain = trn__ballista_explained(out->data, out->size, &inner);
-  q->is_copy = !q->is_explain && trn__ballista_copied(out->data, out->size, &q->copy);
-  if (q->is_copy) inner = q->copy.input;
+  q->is_write = !q->is_explain && trn__ballista_written(out->data, out->size, &q->write);
+  if (q->is_write) inner = q->write.input;
   out->data = inner.data;
   out->size = inner.size;
   return TRN_OK;
@@ -99,6 +100,7 @@ static trn_status decode(ballista_rpc *rpc, const params_message *params, ballis
   if (!status) status = input_of(rpc, params, &input, out, error);
   if (status) return status;
   input.resolve_user = out->session;
+  out->input = input;
   const trn_decode_options options = {.struct_size = sizeof options, .is_cancelled = is_cancelled, .user = job->cancel};
   status = trn_registry_decode(rpc->service->registry, out->session, &input, &options, &out->plan, error);
   status = plan_status(status);
@@ -138,9 +140,9 @@ static trn_status execute(ballista_rpc *rpc, ballista_job *job, const query *q, 
                                        .traceparent = header(rpc, "traceparent"),
                                        .cancel = job->cancel,
                                        .holds_output = rpc->service->hands_through};
-  trn_status status = q->is_copy ? ballista__copy(rpc, job, q->session, q->plan, &q->copy, operation, error)
-                                 : trn_backend_execute(q->session, &request, operation, error);
-  if (!status && !q->is_copy && is_elsewhere(rpc->service, *operation)) return TRN_OK;
+  trn_status status = q->is_write ? ballista__write(rpc, job, q->session, q->plan, &q->write, operation, error)
+                                  : trn_backend_execute(q->session, &request, operation, error);
+  if (!status && !q->is_write && is_elsewhere(rpc->service, *operation)) return TRN_OK;
   if (!status) status = trn_operation_result_stream(*operation, &stream, error);
   if (!status) status = ballista__result_create(rpc->service, stream, result, error);
   if (status && *operation) {
@@ -151,13 +153,26 @@ static trn_status execute(ballista_rpc *rpc, ballista_job *job, const query *q, 
   return status;
 }
 
+/* Only queries are jobs that can run again. */
+static bool is_kept(const ballista_service *service, const query *q) {
+  return service->scheduler && !q->is_explain && !q->is_write;
+}
+
 /* From a plan to rows on their way; what fails, the job says. */
 static void run(ballista_rpc *rpc, ballista_job *job, const query *q) {
   trn_error *error = NULL;
   trn_operation *operation = NULL;
   ballista_result *result = NULL;
+  if (is_kept(rpc->service, q)) {
+    trn_status kept = ballista__stored_submit(job, q->session, q->plan, &q->input, &error);
+    if (kept) ballista__job_fail(job, kept, error);
+    trn_error_unref(error);
+    return;
+  }
+  trn_cancel *before = trn_cancel_work_for(job->cancel);
   trn_status status = q->is_explain ? ballista__explain(rpc->service, q->session, q->plan, &result, &error)
                                     : execute(rpc, job, q, &operation, &result, &error);
+  trn_cancel_work_for(before);
   if (!status)
     status = result ? ballista__job_run(job, q->session, operation, result)
                     : ballista__job_run_handed(job, q->session, operation);
@@ -188,14 +203,21 @@ trn_status ballista__handle_execute_push(ballista_rpc *rpc, ProtobufCMessage *re
   query q = {0};
   trn_status status = ballista__job_create(rpc, ballista__job_name(params), &job, error);
   if (status) return status;
-  ballista__job_watch(job, rpc);
+  /* Where jobs are kept, nobody hears of one that is not. */
+  bool waits = rpc->service->scheduler != NULL;
+  (waits ? ballista__job_hold : ballista__job_watch)(job, rpc);
   status = decode(rpc, params, job, &q, error);
+  if (waits) ballista__job_let_go(rpc);
+  bool is_recorded = !status && is_kept(rpc->service, &q);
+  if (is_recorded) run(rpc, job, &q);
+  if (waits && !status) ballista__job_watch(job, rpc);
   if (!status) {
-    run(rpc, job, &q);
-  } else if (trn_cancel_is_requested(job->cancel)) {
+    if (!is_recorded) run(rpc, job, &q);
+  } else if (!waits && trn_cancel_is_requested(job->cancel)) {
     ballista__job_fail(job, TRN_CANCELLED, NULL);
     status = TRN_OK; /* its status has told so */
   } else {
+    if (waits) ballista__job_forget(job);
     ballista__job_unwatch(job);
     ballista__job_fail(job, status, error ? *error : NULL);
     status = not_parsed(status, error);
@@ -243,12 +265,17 @@ trn_status ballista__handle_execute(ballista_rpc *rpc, ProtobufCMessage *request
   query q = {0};
   trn_status status = ballista__job_create(rpc, ballista__job_name(params), &job, error);
   if (status) return status;
+  ballista__job_hold(job, rpc);
   status = decode(rpc, params, job, &q, error);
+  ballista__job_let_go(rpc);
   if (!status && trn_call_is_cancelled(rpc->call)) status = TRN_CANCELLED; /* nobody hears the job's id */
   if (status) {
     ballista__job_fail(job, status, error ? *error : NULL);
     ballista__job_forget(job);
     if (is_plan_s_fault(status)) status = reply_failure(rpc, params, status, error);
+  } else if (is_kept(rpc->service, &q)) { /* what is answered is recorded */
+    run(rpc, job, &q);
+    status = reply_success(rpc, params, job, error);
   } else {
     status = reply_success(rpc, params, job, error);
     run(rpc, job, &q);

@@ -31,12 +31,13 @@ trn_status ballista__redeem(ballista_service *service, trn_arena *arena, const v
   ballista_job *job = NULL;
   if (is_ours(fetch)) {
     /* Without credentials the secret alone counts; with them, they must be those of who was told it. */
-    pthread_mutex_lock(&service->mutex);
-    job = trn__map_get(service->jobs, fetch->job_id, strlen(fetch->job_id));
-    if (job && is_authenticated && !(job->is_authenticated && strcmp(job->user, user) == 0)) job = NULL;
-    if (job && (job->secret ^ fetch->file_id) != 0) job = NULL;
-    if (job) ballista__job_ref(job);
-    pthread_mutex_unlock(&service->mutex);
+    status = ballista__job_get(service, fetch->job_id, &job, error);
+    if (status) return status;
+    bool is_theirs = job && (!is_authenticated || (job->is_authenticated && strcmp(job->user, user) == 0));
+    if (!is_theirs || (job->secret ^ fetch->file_id) != 0) {
+      ballista__job_unref(job);
+      job = NULL;
+    }
   }
   if (!job) return trn_error_set(error, TRN_NOT_FOUND, NULL, "There is no result for this ticket");
   *out = job;
@@ -72,9 +73,11 @@ trn_status ballista__do_get(void *self, flight_rpc *rpc, const void *ticket, siz
   pthread_mutex_lock(&job->mutex);
   if (job->result) result = ballista__result_ref(job->result);
   job->fetching++; /* a fetch that lasts keeps what it fetches */
+  trn_job *stored = job->stored;
   pthread_mutex_unlock(&job->mutex);
-  status = result ? ballista__result_open(result, &stream, error)
-                  : trn_error_set(error, TRN_NOT_FOUND, NULL,
+  status = stored   ? trn_job_output(stored, &stream, error)
+           : result ? ballista__result_open(result, &stream, error)
+                    : trn_error_set(error, TRN_NOT_FOUND, NULL,
                                   "The result of this ticket is gone: it has expired, or was removed");
   if (status) {
     on_sent(job, status, 0);
