@@ -38,6 +38,10 @@ typedef struct trn_authenticator_ops {
   void (*destroy)(void *self);
   /** Reads what it knows (files of users, keys) again; on failure nothing changes. Optional. May block. */
   trn_status (*reload)(void *self, trn_error **error);
+  /** What is known now of somebody whom `authenticate` found and who has had a token of the host's own since (Flight's
+   *  handshake gives one). OK and out->user NULL: nothing has changed. UNAUTHENTICATED: he would not be let in any more.
+   *  Optional: without it an identity stays as it was found. Threads: any; as authenticate. */
+  trn_status (*refresh)(void *self, const trn_identity *was, trn_identity *out, trn_error **error);
 } trn_authenticator_ops;
 
 TRN_API trn_status trn_authenticator_create(const trn_authenticator_ops *ops, void *self, trn_authenticator **out);
@@ -47,6 +51,11 @@ TRN_API trn_status trn_authenticate(trn_authenticator *authenticator, const trn_
                                     trn_identity *out, trn_error **error);
 /** Calls `reload`; TRN_OK when there is none. Threads: any. */
 TRN_API trn_status trn_authenticator_reload(trn_authenticator *authenticator, trn_error **error);
+/** How often it was reloaded: a host that remembers answers asks again when this is another number. Threads: any. */
+TRN_API uint64_t trn_authenticator_reloads(const trn_authenticator *authenticator);
+/** Calls `refresh`; nothing has changed when there is none. `was` is from the same authenticator. */
+TRN_API trn_status trn_authenticator_refresh(trn_authenticator *authenticator, const trn_identity *was,
+                                             trn_identity *out, trn_error **error);
 
 /* ---- the bundled one, in libtrunnion_server. Keys of `config`, all optional, at least one of the first four is there:
  *   tokens        FILE: static bearer tokens, a line each: user:hash[:group,group]; hash from trn_auth_hash_token

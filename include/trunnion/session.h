@@ -30,7 +30,13 @@ TRN_API trn_session *trn_session_ref(trn_session *session);
 TRN_API void trn_session_unref(trn_session *session);
 TRN_API const char *trn_session_id(const trn_session *session);
 TRN_API const char *trn_session_user(const trn_session *session);
-TRN_API size_t trn_session_groups(const trn_session *session, const char *const **groups); /**< count; borrowed */
+/** The count; borrowed, as long as the session, also when the groups change meanwhile. */
+TRN_API size_t trn_session_groups(const trn_session *session, const char *const **groups);
+/** What an authenticator or the host says now of the session's user: frontends do this with every call that enters it. What
+ *  runs already is not judged again. Copies. Threads: any. Blocks: no. Errors: RESOURCE_EXHAUSTED, also when one session
+ *  had too many different sets of groups. Since 0.1. */
+TRN_API trn_status trn_session_set_groups(trn_session *session, const char *const *groups, size_t count,
+                                          trn_error **error);
 TRN_API bool trn_session_is_authenticated(const trn_session *session);
 TRN_API trn_backend *trn_session_backend(const trn_session *session);
 /** What the backend's open_session gave. */

@@ -4,6 +4,7 @@
 
 struct trn_authenticator {
   atomic_size_t refs;
+  atomic_uint_least64_t reloads;
   trn_authenticator_ops ops;
   void *self;
 };
@@ -16,6 +17,7 @@ trn_status trn_authenticator_create(const trn_authenticator_ops *given, void *se
   trn_authenticator *authenticator = calloc(1, sizeof *authenticator);
   if (!authenticator) return TRN_RESOURCE_EXHAUSTED;
   atomic_init(&authenticator->refs, 1);
+  atomic_init(&authenticator->reloads, 0);
   authenticator->ops = ops;
   authenticator->self = self;
   *out = authenticator;
@@ -34,7 +36,24 @@ void trn_authenticator_unref(trn_authenticator *authenticator) {
 }
 
 trn_status trn_authenticator_reload(trn_authenticator *authenticator, trn_error **error) {
-  return authenticator->ops.reload ? authenticator->ops.reload(authenticator->self, error) : TRN_OK;
+  trn_status status = authenticator->ops.reload ? authenticator->ops.reload(authenticator->self, error) : TRN_OK;
+  if (!status) atomic_fetch_add(&authenticator->reloads, 1);
+  return status;
+}
+
+uint64_t trn_authenticator_reloads(const trn_authenticator *authenticator) {
+  return atomic_load(&authenticator->reloads);
+}
+
+trn_status trn_authenticator_refresh(trn_authenticator *authenticator, const trn_identity *was, trn_identity *out,
+                                     trn_error **error) {
+  trn_identity identity = {.struct_size = sizeof identity};
+  trn_status status = authenticator->ops.refresh
+                          ? authenticator->ops.refresh(authenticator->self, was, &identity, error)
+                          : TRN_OK;
+  if (!status)
+    memcpy(out, &identity, out->struct_size ? trn__struct_size(out->struct_size, sizeof identity) : sizeof identity);
+  return status;
 }
 
 trn_status trn_authenticate(trn_authenticator *authenticator, const trn_credentials *given, trn_identity *out,

@@ -6,13 +6,21 @@
 
 #include "core/query.h"
 
+/* The groups that a user had at a time. Never changed. One allocation: pointers, then texts. */
+typedef struct group_set {
+  struct group_set *older;
+  size_t count;
+  char *names[];
+} group_set;
+
 struct trn_session {
   atomic_size_t refs;
   trn_backend *backend;
   void *state; /* the backend's */
   char *id, *user, *client;
-  char **groups; /* never changed */
-  size_t group_count;
+  _Atomic(group_set *) groups; /* of the last call; readers borrow it, so the others stay */
+  group_set *all_groups;       /* newest first; guarded by mu */
+  size_t set_count;
   bool is_authenticated;
   pthread_mutex_t mu;
   trn_map *settings; /* to text on the heap; guarded by mu */
@@ -36,8 +44,10 @@ static void session_free(trn_session *session) {
   trn_catalog_unref(session->transaction_catalog);
   for (size_t i = 0; i < session->guards.count; i++) free(session->guards.items[i]);
   trn__vec_finish(&session->guards);
-  for (size_t i = 0; i < session->group_count; i++) free(session->groups[i]);
-  free(session->groups);
+  for (group_set *set = session->all_groups, *older; set; set = older) {
+    older = set->older;
+    free(set);
+  }
   trn__map_destroy(session->settings, free);
   pthread_mutex_destroy(&session->mu);
   trn_backend_unref(session->backend);
@@ -47,18 +57,6 @@ static void session_free(trn_session *session) {
   free(session->catalog);
   free(session->database);
   free(session);
-}
-
-static bool copy_groups(trn_session *session, const trn_session_request *request) {
-  if (!request->group_count) return true;
-  session->groups = calloc(request->group_count, sizeof *session->groups);
-  if (!session->groups) return false;
-  while (session->group_count < request->group_count) {
-    char *copy = trn__text_copy(request->groups[session->group_count]);
-    if (!copy) return false;
-    session->groups[session->group_count++] = copy;
-  }
-  return true;
 }
 
 static trn_session *session_create(trn_backend *backend, const trn_session_request *request) {
@@ -74,7 +72,8 @@ static trn_session *session_create(trn_backend *backend, const trn_session_reque
   session->client = trn__text_copy(request->client ? request->client : "");
   session->settings = trn__map_create();
   session->is_authenticated = request->is_authenticated;
-  bool ok = session->id && session->user && session->client && session->settings && copy_groups(session, request);
+  bool ok = session->id && session->user && session->client && session->settings &&
+            trn_session_set_groups(session, request->groups, request->group_count, NULL) == TRN_OK;
   for (size_t i = 0; i < request->setting_count && ok; i++)
     ok = trn_session_set(session, request->settings[i].key, request->settings[i].value) == TRN_OK;
   if (ok) return session;
@@ -121,8 +120,9 @@ const char *trn__session_client(const trn_session *session) {
   return session->client;
 }
 size_t trn_session_groups(const trn_session *session, const char *const **groups) {
-  *groups = (const char *const *)session->groups;
-  return session->group_count;
+  const group_set *set = atomic_load_explicit(&session->groups, memory_order_acquire);
+  *groups = set ? (const char *const *)set->names : NULL;
+  return set ? set->count : 0;
 }
 bool trn_session_is_authenticated(const trn_session *session) {
   return session->is_authenticated;
@@ -132,6 +132,57 @@ trn_backend *trn_session_backend(const trn_session *session) {
 }
 void *trn_session_backend_state(const trn_session *session) {
   return session->state;
+}
+
+/* ---- groups ---- */
+
+static bool set_is(const group_set *set, const char *const *groups, size_t count) {
+  if ((set ? set->count : 0) != count) return false;
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(set->names[i], groups[i]) != 0) return false;
+  return true;
+}
+
+static group_set *set_create(const char *const *groups, size_t count) {
+  size_t size = sizeof(group_set);
+  for (size_t i = 0; i < count; i++) size += sizeof(char *) + strlen(groups[i]) + 1;
+  group_set *set = malloc(size);
+  if (!set) return NULL;
+  *set = (group_set){.count = count};
+  char *at = (char *)(set->names + count);
+  for (size_t i = 0; i < count; i++) {
+    set->names[i] = at;
+    at = stpcpy(at, groups[i]) + 1;
+  }
+  return set;
+}
+
+/* A set that the session had before is taken again: two tokens of one user that take turns cost nothing. */
+trn_status trn_session_set_groups(trn_session *session, const char *const *groups, size_t count, trn_error **error) {
+  bool ok = true, is_full = false;
+  pthread_mutex_lock(&session->mu);
+  group_set *set = atomic_load_explicit(&session->groups, memory_order_relaxed);
+  if (!set_is(set, groups, count)) {
+    set = session->all_groups;
+    while (set && !set_is(set, groups, count)) set = set->older;
+    if (!set && count) {
+      is_full = session->set_count >= TRN_SESSION_GROUP_SETS_MAX;
+      set = is_full ? NULL : set_create(groups, count);
+      ok = set != NULL;
+      if (ok) {
+        set->older = session->all_groups;
+        session->all_groups = set;
+        session->set_count++;
+      }
+    }
+    if (ok) atomic_store_explicit(&session->groups, set, memory_order_release);
+  }
+  pthread_mutex_unlock(&session->mu);
+  if (is_full)
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
+                         "The user's groups changed more often than one session may see (limit %u): begin a new one",
+                         TRN_SESSION_GROUP_SETS_MAX);
+  return ok ? TRN_OK : trn__no_memory(error);
 }
 
 /* ---- where names are looked up ---- */

@@ -194,6 +194,98 @@ def test_sighup_changes_policies_and_drops_no_session(tmp_path):
         assert config_call(channel, **set_name)[0] == OK
 
 
+GROUPED = """
+import sys, grpc
+from pyspark.sql.connect.session import SparkSession
+from pyspark.sql.connect.client import DefaultChannelBuilder
+class Insecure(DefaultChannelBuilder):
+    def metadata(self):
+        return list(super().metadata()) + [("authorization", "Bearer token-of-ann")]
+spark = SparkSession.builder.channelBuilder(Insecure(sys.argv[1])).create()
+spark.sql("CREATE TEMPORARY VIEW mine AS SELECT 7 AS seven")
+spark.conf.set("spark.app.name", "kept")
+session = spark._client._session_id
+print("ready", flush=True)
+for path in sys.stdin:
+    try:
+        said = spark.read.parquet(path.strip()).count()
+    except Exception as error:
+        said = "may not" if "may not read" in str(error) else repr(error)
+    assert spark._client._session_id == session
+    print(said, spark.conf.get("spark.app.name"), spark.table("mine").first().seven, flush=True)
+"""
+
+
+def test_groups_that_a_reload_takes_and_gives_count_at_once_in_a_session_that_stays(tmp_path):
+    import pyarrow, pyarrow.parquet
+    from pyarrow import flight
+    pyarrow.parquet.write_table(pyarrow.table({"x": [1, 2]}), tmp_path / "x.parquet")
+    (tmp_path / "tokens").write_text(line_for("hash-token", "ann", "token-of-ann") + "\n")
+    password = line_for("hash-password", "cid", "of cid")
+
+    def write(of_ann, of_cid):
+        (tmp_path / "users").write_text(f"ann::{of_ann}\n{password}:{of_cid}\n")
+
+    write("readers", "readers")
+    (tmp_path / "trunnion.yaml").write_text(json.dumps({
+        "listen": "127.0.0.1:0", "auth": {"tokens": str(tmp_path / "tokens"), "users": str(tmp_path / "users")},
+        "layers": [{"authorize": {"rules": [{"groups": "readers", "paths": f"{tmp_path}/*", "allow": "read"}]}}]}))
+    (tmp_path / "client.py").write_text(LEAVES + GROUPED)
+    query = f"SELECT count(*) FROM parquet.`{tmp_path / 'x.parquet'}`".encode()
+    with Server("--config", tmp_path / "trunnion.yaml") as server:
+        client = flight.FlightClient(f"grpc://{server.address}")
+        options = flight.FlightCallOptions(headers=[client.authenticate_basic_token("cid", "of cid")])
+        spark = subprocess.Popen([sys.executable, str(tmp_path / "client.py"), f"sc://{server.address}"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+        def of_spark():
+            spark.stdin.write(f"{tmp_path}/x.parquet\n")
+            spark.stdin.flush()
+            return spark.stdout.readline().strip()
+
+        def of_flight():
+            from pyarrow.flight import FlightDescriptor
+            command = any_message("CommandStatementQuery", b"\x0a" + varint(len(query)) + query)
+            info = client.get_flight_info(FlightDescriptor.for_command(command), options)
+            return client.do_get(info.endpoints[0].ticket, options).read_all().column(0).to_pylist()
+
+        def set_option(key, value):
+            from pyarrow.flight import Action
+            body = b"".join([b"\x0a", varint(len(key)), key, b"\x12", varint(len(value) + 2), b"\x0a", varint(len(value)), value])
+            entry = b"\x0a" + varint(len(body)) + body
+            list(client.do_action(Action("SetSessionOptions", entry), options))
+
+        assert spark.stdout.readline() == "ready\n"
+        set_option(b"dialect", b"spark")
+        assert of_spark() == "2 kept 7" and of_flight() == [2]
+        write("others", "others")
+        assert of_spark() == "2 kept 7", "nothing is read before it is told to"
+        assert "except" not in server.reload()
+        assert of_spark() == "may not kept 7"
+        with pytest.raises(flight.FlightUnauthorizedError, match="may not read"):
+            of_flight()
+        write("others,readers", "readers")
+        assert "except" not in server.reload()
+        assert of_spark() == "2 kept 7" and of_flight() == [2], "the option of the session is still there, too"
+        (tmp_path / "users").write_text(line_for("hash-password", "cid", "another") + ":readers\n")
+        assert "except" not in server.reload()
+        assert of_spark() == "may not kept 7"
+        with pytest.raises(flight.FlightUnauthenticatedError, match="log in again"):
+            of_flight()
+        spark.stdin.close()
+        assert spark.wait(60) == 0
+        client.close()
+
+
+def varint(value):
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+
+def any_message(name, message):
+    url = b"type.googleapis.com/arrow.flight.protocol.sql." + name.encode()
+    return b"\x0a" + varint(len(url)) + url + b"\x12" + varint(len(message)) + message
+
+
 # ---- JSON web tokens ----
 
 KEYS = {
@@ -465,6 +557,21 @@ def test_certificates_of_clients(tls):
             assert config_call(channel)[0] == grpc.StatusCode.UNAVAILABLE
         with secure(address, authority.pem) as channel:
             assert config_call(channel)[0] == grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_certificate_that_is_no_name_here_lets_nobody_in_without_credentials(tls):
+    """Also where the frontend looks at credentials itself."""
+    from pyarrow import flight
+    folder, authority = tls
+    certificate, key = authority.client("ann")
+    with Server(*tls_arguments(folder), "--client-ca", folder / "ca.pem", "--tokens", folder / "tokens") as server:
+        client = flight.FlightClient(f"grpc+tls://localhost:{server.port}", tls_root_certs=authority.pem,
+                                     cert_chain=certificate, private_key=key)
+        for headers in ([], [(b"authorization", b"Bearer x")]):
+            with pytest.raises(flight.FlightUnauthenticatedError):
+                list(client.list_actions(flight.FlightCallOptions(headers=headers)))
+        assert list(client.list_actions(flight.FlightCallOptions(headers=[(b"authorization", b"Bearer token-of-ann")])))
+        client.close()
 
 
 def get(address, path):

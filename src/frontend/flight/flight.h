@@ -24,6 +24,7 @@ enum { FLIGHT_PROVIDERS_MAX = 4, FLIGHT_TOKEN_SIZE = 65 /* 64 hexadecimal digits
 typedef struct flight_service flight_service;
 typedef struct flight_session flight_session;
 typedef struct flight_rpc flight_rpc;
+typedef struct flight_identity flight_identity;
 
 /* ---- wire.c ---- */
 
@@ -63,6 +64,9 @@ struct flight_rpc {
   const struct flight_method *method;
   trn_arena *arena;        /* of the request, while a worker has it */
   flight_session *session; /* one reference, once entered */
+  flight_identity *found;  /* one reference, or NULL; then too */
+  const char *const *groups; /* of who calls, now: in `found`, or in the call */
+  size_t group_count;
   const struct flight_provider_entry *provider;
   atomic_bool gone;
   trn_cancel *cancel; /* requested when it is gone: for what a handler plans */
@@ -168,8 +172,7 @@ struct flight_session {
   atomic_uint refs;
   flight_service *service; /* one reference */
   char *key, *user;
-  char **groups;
-  size_t group_count;
+  flight_identity *found; /* of a handshake: who its token stands for; or NULL. Guarded by mutex */
   bool is_authenticated;
   char token[FLIGHT_TOKEN_SIZE]; /* of sessions that a client carries itself (bearer, cookie) */
   int64_t expires_ms;            /* of the identity, since the epoch; 0: never */
@@ -179,7 +182,15 @@ struct flight_session {
   unsigned calls;                     /* running ones; guarded by service->mutex */
   bool is_closed;
 };
-/* Finds who calls and which session that is; gives rpc->session. UNAUTHENTICATED. */
+/* What an authenticator said, shared. */
+struct flight_identity {
+  atomic_uint refs;
+  trn_identity identity;
+  bool is_from_authenticator; /* of the service; else from the host, and copied */
+};
+flight_identity *flight__identity_ref(flight_identity *found); /* takes NULL */
+void flight__identity_unref(flight_identity *found);
+/* Finds who calls and which session that is; gives rpc->session, rpc->found, rpc->groups. UNAUTHENTICATED. */
 trn_status flight__session_enter(flight_rpc *rpc, trn_error **error);
 void flight__session_leave(flight_session *session);
 flight_session *flight__session_ref(flight_session *session);
@@ -187,9 +198,9 @@ void flight__session_unref(flight_session *session);
 /* Handshake: makes a session of its own for who presents credentials, in the call's headers or in `payload` (a BasicAuth
  * message; size 0: none), and answers: the bearer token as a header, and as the payload when it was asked for there. */
 trn_status flight__session_handshake(flight_rpc *rpc, const void *payload, size_t size, trn_error **error);
-/* The provider's state, made by `make` when there is none. */
-trn_status flight__session_state(flight_session *session, const flight_provider_entry *provider,
-                                 trn_status (*make)(void *self, flight_session *session, void **state, trn_error **error),
+/* The provider's state of the call's session, made by `make` when there is none. */
+trn_status flight__session_state(flight_rpc *rpc, const flight_provider_entry *provider,
+                                 trn_status (*make)(void *self, flight_rpc *rpc, void **state, trn_error **error),
                                  void **out, trn_error **error);
 /* Takes it out; the providers drop what they keep for it. */
 void flight__session_close(flight_session *session);

@@ -68,6 +68,7 @@ void flight__rpc_unref(flight_rpc *rpc) {
   if (rpc->events && rpc->events->drop) rpc->events->drop(rpc->events_user);
   trn__arena_unref(rpc->arena);
   if (rpc->session) flight__session_leave(rpc->session);
+  flight__identity_unref(rpc->found);
   trn_call_unref(rpc->call);
   trn_cancel_unref(rpc->cancel);
   pthread_mutex_destroy(&rpc->mutex);

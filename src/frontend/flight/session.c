@@ -24,8 +24,7 @@ void flight__session_unref(flight_session *session) {
     if (session->states[i] && provider->ops.session_close)
       provider->ops.session_close(provider->self, session->states[i]);
   }
-  for (size_t i = 0; i < session->group_count; i++) free(session->groups[i]);
-  free(session->groups);
+  flight__identity_unref(session->found);
   free(session->key);
   free(session->user);
   pthread_mutex_destroy(&session->mutex);
@@ -44,18 +43,71 @@ static void token_make(char out[FLIGHT_TOKEN_SIZE]) {
   out[used] = 0;
 }
 
-/* Who it is, as far as that is known. Borrowed from the arena, the call or an authenticator's identity. */
+flight_identity *flight__identity_ref(flight_identity *found) {
+  if (found) atomic_fetch_add_explicit(&found->refs, 1, memory_order_relaxed);
+  return found;
+}
+
+void flight__identity_unref(flight_identity *found) {
+  if (!found || atomic_fetch_sub_explicit(&found->refs, 1, memory_order_acq_rel) != 1) return;
+  if (found->identity.release) found->identity.release(&found->identity);
+  free(found);
+}
+
+/* Takes the identity, also on failure. */
+static flight_identity *identity_share(trn_identity *identity) {
+  flight_identity *found = calloc(1, sizeof *found);
+  if (!found) {
+    if (identity->release) identity->release(identity);
+    return NULL;
+  }
+  atomic_init(&found->refs, 1);
+  found->identity = *identity;
+  return found;
+}
+
+static void release_copy(trn_identity *identity) {
+  free(identity->owner);
+}
+
+/* What the host said of the caller, for longer than the call. One allocation: pointers, then texts. */
+static flight_identity *identity_of_host(const char *user, const char *const *groups, size_t count) {
+  size_t size = count * sizeof(char *) + strlen(user) + 1;
+  for (size_t i = 0; i < count; i++) size += strlen(groups[i]) + 1;
+  char **names = malloc(size);
+  if (!names) return NULL;
+  char *at = (char *)(names + count);
+  for (size_t i = 0; i < count; i++) {
+    names[i] = at;
+    at = stpcpy(at, groups[i]) + 1;
+  }
+  strcpy(at, user);
+  trn_identity identity = {.struct_size = sizeof identity,
+                           .user = at,
+                           .groups = (const char *const *)names,
+                           .group_count = count,
+                           .release = release_copy,
+                           .owner = names};
+  return identity_share(&identity);
+}
+
+/* Who it is, as far as that is known. Borrowed from the arena, the call or `found`. */
 typedef struct caller {
   const char *user;
   const char *const *groups;
   size_t group_count;
   bool is_authenticated;
   int64_t expires_ms;
-  trn_identity identity; /* to be released */
+  flight_identity *found; /* one reference, or NULL */
 } caller;
 
-static void caller_finish(caller *who) {
-  if (who->identity.release) who->identity.release(&who->identity);
+/* The call is that caller's. Takes his identity. */
+static void give_caller(flight_rpc *rpc, caller *who) {
+  flight__identity_unref(rpc->found);
+  rpc->found = who->found;
+  rpc->groups = who->groups;
+  rpc->group_count = who->group_count;
+  who->found = NULL;
 }
 
 static trn_status session_create(flight_service *service, const char *key, const caller *who, flight_session **out,
@@ -71,14 +123,8 @@ static trn_status session_create(flight_service *service, const char *key, const
   session->used_ns = trn__now_ns();
   session->user = strdup(who->user);
   session->key = key ? strdup(key) : NULL;
-  session->groups = calloc(who->group_count + 1, sizeof *session->groups);
-  bool ok = session->user && (!key || session->key) && session->groups;
-  for (size_t i = 0; ok && i < who->group_count; i++) {
-    session->groups[i] = strdup(who->groups[i]);
-    ok = session->groups[i] != NULL;
-    session->group_count += ok;
-  }
-  if (!ok) {
+  session->found = key ? NULL : flight__identity_ref(who->found); /* others present their credentials again */
+  if (!session->user || (key && !session->key)) {
     flight__session_unref(session);
     return trn__no_memory(error);
   }
@@ -163,22 +209,25 @@ static void session_end(flight_session *session) {
 void flight__session_close(flight_session *session) {
   flight_service *service = session->service;
   flight_session *fresh = NULL, *entered = NULL;
+  pthread_mutex_lock(&session->mutex);
   const caller who = {.user = session->user,
-                      .groups = (const char *const *)session->groups,
-                      .group_count = session->group_count,
                       .is_authenticated = session->is_authenticated,
-                      .expires_ms = session->expires_ms};
+                      .expires_ms = session->expires_ms,
+                      .found = flight__identity_ref(session->found)};
+  pthread_mutex_unlock(&session->mutex);
   pthread_mutex_lock(&service->mutex);
   bool taken = take_out(service, session);
   pthread_mutex_unlock(&service->mutex);
-  if (!taken) return;
-  session_end(session);
-  if (!session->key && session_create(service, NULL, &who, &fresh, NULL) == TRN_OK) {
-    memcpy(fresh->token, session->token, FLIGHT_TOKEN_SIZE);
-    if (insert(service, fresh, &entered, NULL) == TRN_OK) flight__session_leave(entered);
+  if (taken) {
+    session_end(session);
+    if (!session->key && session_create(service, NULL, &who, &fresh, NULL) == TRN_OK) {
+      memcpy(fresh->token, session->token, FLIGHT_TOKEN_SIZE);
+      if (insert(service, fresh, &entered, NULL) == TRN_OK) flight__session_leave(entered);
+    }
+    flight__session_unref(fresh);
+    flight__session_unref(session);
   }
-  flight__session_unref(fresh);
-  flight__session_unref(session);
+  flight__identity_unref(who.found);
 }
 
 void flight__sweep_sessions(flight_service *service) {
@@ -259,16 +308,16 @@ static trn_status authenticate(flight_rpc *rpc, const char *authorization, calle
   const trn_credentials credentials = {.struct_size = sizeof credentials,
                                        .authorization = authorization,
                                        .peer = trn_call_peer(rpc->call)};
-  out->identity = (trn_identity){.struct_size = sizeof out->identity};
-  trn_status status = trn_authenticate(rpc->service->authenticator, &credentials, &out->identity, error);
-  if (status) {
-    out->identity.release = NULL;
-    return status;
-  }
-  out->user = out->identity.user ? out->identity.user : "";
-  out->groups = out->identity.groups;
-  out->group_count = out->identity.group_count;
-  out->expires_ms = out->identity.expires_ms;
+  trn_identity identity = {.struct_size = sizeof identity};
+  trn_status status = trn_authenticate(rpc->service->authenticator, &credentials, &identity, error);
+  if (status) return status;
+  out->found = identity_share(&identity);
+  if (!out->found) return trn__no_memory(error);
+  out->found->is_from_authenticator = true;
+  out->user = identity.user ? identity.user : "";
+  out->groups = identity.groups;
+  out->group_count = identity.group_count;
+  out->expires_ms = identity.expires_ms;
   out->is_authenticated = true;
   return TRN_OK;
 }
@@ -311,18 +360,64 @@ static trn_status identify(flight_rpc *rpc, const char *authorization, caller *o
 
 /* ---- entering ---- */
 
+/* Whom a handshake's token stands for, as its authenticator sees him now: files of users are read again. */
+static trn_status find_again(flight_session *session, caller *out, trn_error **error) {
+  trn_identity now = {.struct_size = sizeof now};
+  pthread_mutex_lock(&session->mutex);
+  flight_identity *found = flight__identity_ref(session->found);
+  pthread_mutex_unlock(&session->mutex);
+  trn_status status = TRN_OK;
+  if (found && found->is_from_authenticator)
+    status = trn_authenticator_refresh(session->service->authenticator, &found->identity, &now, error);
+  if (!status && now.user) {
+    flight__identity_unref(found);
+    found = identity_share(&now);
+    if (!found) return trn__no_memory(error);
+    found->is_from_authenticator = true;
+    pthread_mutex_lock(&session->mutex);
+    flight_identity *old = session->found;
+    session->found = flight__identity_ref(found);
+    pthread_mutex_unlock(&session->mutex);
+    flight__identity_unref(old);
+  }
+  if (status) {
+    flight__identity_unref(found);
+    return status;
+  }
+  out->found = found;
+  out->groups = found ? found->identity.groups : NULL;
+  out->group_count = found ? found->identity.group_count : 0;
+  return TRN_OK;
+}
+
 /* A session whose token is the credential; *out NULL: there is none. */
 static trn_status by_token(flight_rpc *rpc, const char *token, size_t size, flight_session **out, trn_error **error) {
-  *out = size == FLIGHT_TOKEN_SIZE - 1 ? find(rpc->service, token, size) : NULL;
-  flight_session *session = *out;
+  flight_session *session = size == FLIGHT_TOKEN_SIZE - 1 ? find(rpc->service, token, size) : NULL;
+  *out = NULL;
   if (!session) return TRN_OK;
+  if (session->key) { /* a cookie's: it names the session, but says nothing of who calls */
+    flight__session_leave(session);
+    return TRN_OK;
+  }
+  caller who = {.user = session->user};
   const char *identity = trn_call_identity(rpc->call);
   bool is_over = session->expires_ms && session->expires_ms <= trn__wall_ms();
-  if (!is_over && (!identity || strcmp(identity, session->user) == 0)) return TRN_OK;
-  *out = NULL;
-  flight__session_leave(session);
-  return trn_error_set(error, TRN_UNAUTHENTICATED, NULL,
-                       is_over ? "The session's identity has expired" : "The session is somebody else's");
+  trn_status status = TRN_OK;
+  if (is_over || (identity && strcmp(identity, session->user) != 0)) {
+    status = trn_error_set(error, TRN_UNAUTHENTICATED, NULL,
+                           is_over ? "The session's identity has expired" : "The session is somebody else's");
+  } else if (identity) {
+    who.group_count = trn_call_groups(rpc->call, &who.groups);
+  } else {
+    status = find_again(session, &who, error);
+  }
+  if (status) {
+    flight__session_leave(session);
+    return status;
+  }
+  give_caller(rpc, &who);
+  *out = session;
+  return TRN_OK;
 }
 
 /* The session that a cookie names, when it is this caller's. */
@@ -374,7 +469,8 @@ trn_status flight__session_enter(flight_rpc *rpc, trn_error **error) {
   status = identify(rpc, authorization, &who, error);
   if (!status) rpc->session = by_cookie(rpc, &who);
   if (!status && !rpc->session) status = by_connection(rpc, &who, &rpc->session, error);
-  caller_finish(&who);
+  if (!status) give_caller(rpc, &who);
+  flight__identity_unref(who.found);
   return status;
 }
 
@@ -398,12 +494,28 @@ static trn_status payload_authorization(flight_rpc *rpc, const void *payload, si
   return TRN_OK;
 }
 
+/* The host said who it is, and the token is to outlive the call: what the same credentials mean to the authenticator can be
+ * looked up again, else what the host said stays as long as the token. */
+static trn_status keep_identity(flight_rpc *rpc, const char *authorization, caller *who, trn_error **error) {
+  caller again = {.user = ""};
+  bool is_same = rpc->service->authenticator && authorization &&
+                 check_credentials(rpc, authorization, &again, NULL) == TRN_OK && strcmp(again.user, who->user) == 0;
+  if (is_same) {
+    *who = again;
+    return TRN_OK;
+  }
+  flight__identity_unref(again.found);
+  who->found = identity_of_host(who->user, who->groups, who->group_count);
+  return who->found ? TRN_OK : trn__no_memory(error);
+}
+
 trn_status flight__session_handshake(flight_rpc *rpc, const void *payload, size_t size, trn_error **error) {
   const char *authorization = header(rpc, "authorization", NULL);
   flight_session *session = NULL;
   caller who = {.user = ""};
   trn_status status = size ? payload_authorization(rpc, payload, size, &authorization, error) : TRN_OK;
   if (!status) status = identify(rpc, authorization, &who, error);
+  if (!status && who.is_authenticated && !who.found) status = keep_identity(rpc, authorization, &who, error);
   if (!status) status = session_create(rpc->service, NULL, &who, &session, error);
   if (!status) status = insert(rpc->service, session, &rpc->session, error);
   if (!status) {
@@ -415,21 +527,22 @@ trn_status flight__session_handshake(flight_rpc *rpc, const void *payload, size_
     status = bearer ? flight__rpc_reply(rpc, &response.base, error) : trn__no_memory(error);
   }
   flight__session_unref(session);
-  caller_finish(&who);
+  flight__identity_unref(who.found);
   return status;
 }
 
 /* ---- what providers keep ---- */
 
-trn_status flight__session_state(flight_session *session, const flight_provider_entry *provider,
-                                 trn_status (*make)(void *self, flight_session *session, void **state, trn_error **error),
+trn_status flight__session_state(flight_rpc *rpc, const flight_provider_entry *provider,
+                                 trn_status (*make)(void *self, flight_rpc *rpc, void **state, trn_error **error),
                                  void **out, trn_error **error) {
+  flight_session *session = rpc->session;
   pthread_mutex_lock(&session->mutex);
   *out = session->states[provider->index];
   pthread_mutex_unlock(&session->mutex);
   if (*out) return TRN_OK;
   void *made = NULL;
-  trn_status status = make(provider->self, session, &made, error);
+  trn_status status = make(provider->self, rpc, &made, error);
   if (status) return status;
   pthread_mutex_lock(&session->mutex);
   bool first = !session->states[provider->index];

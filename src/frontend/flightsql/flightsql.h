@@ -319,6 +319,10 @@ trn_status flightsql__savepoint_begin(flightsql_session *transaction, char id[TR
 trn_status flightsql__savepoint_end(flightsql_session *session, const ProtobufCBinaryData *id, bool is_release,
                                     trn_error **error);
 void flightsql__transactions_drop(flightsql_service *service, const flightsql_session *session); /* NULL: all */
+/* Another session of the same user (its transaction, the one that made its statement) gets the groups that he has now. */
+trn_status flightsql__share_groups(const flightsql_session *session, flightsql_session *other, trn_error **error);
+/* The session's transactions get the groups that its user has now. */
+trn_status flightsql__transactions_set_groups(flightsql_session *session, trn_error **error);
 void flightsql__transactions_sweep(flightsql_service *service);
 void flightsql__transaction_finish(flightsql_session *transaction);
 

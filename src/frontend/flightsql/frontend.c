@@ -25,8 +25,9 @@ void flightsql__session_unref(flightsql_session *session) {
   free(session);
 }
 
-static trn_status session_make(void *self, flight_session *from, void **state, trn_error **error) {
+static trn_status session_make(void *self, flight_rpc *rpc, void **state, trn_error **error) {
   flightsql_service *service = self;
+  const flight_session *from = rpc->session;
   flightsql_session *session = calloc(1, sizeof *session);
   if (!session) return trn__no_memory(error);
   atomic_init(&session->refs, 1);
@@ -41,8 +42,8 @@ static trn_status session_make(void *self, flight_session *from, void **state, t
   const trn_session_request request = {.struct_size = sizeof request,
                                        .user = from->user,
                                        .client = "Flight SQL",
-                                       .groups = (const char *const *)from->groups,
-                                       .group_count = from->group_count,
+                                       .groups = rpc->groups,
+                                       .group_count = rpc->group_count,
                                        .is_authenticated = from->is_authenticated};
   trn_status status = session->user && session->temporary && session->views
                           ? trn_session_open(service->backend, &request, &session->session, error)
@@ -78,8 +79,12 @@ static void session_close(void *self, void *state) {
 trn_status flightsql__session(flightsql_service *service, flight_rpc *rpc, flightsql_session **out,
                               trn_error **error) {
   void *state = NULL;
-  trn_status status = flight__session_state(rpc->session, service->entry, session_make, &state, error);
-  *out = state;
+  *out = NULL;
+  trn_status status = flight__session_state(rpc, service->entry, session_make, &state, error);
+  flightsql_session *session = state;
+  if (!status) status = trn_session_set_groups(session->session, rpc->groups, rpc->group_count, error);
+  if (!status) status = flightsql__transactions_set_groups(session, error);
+  if (!status) *out = session;
   return status;
 }
 

@@ -136,8 +136,10 @@ trn_status flightsql__statement_find(flightsql_session *session, const void *han
     found = NULL;
   if (found) flightsql__statement_ref(found);
   pthread_mutex_unlock(&service->mutex);
-  *out = found;
-  if (found) return TRN_OK;
+  trn_status status = found ? flightsql__share_groups(session, found->session, error) : TRN_OK;
+  if (status) flightsql__statement_unref(found);
+  *out = status ? NULL : found;
+  if (found) return status;
   return trn_error_set(error, TRN_NOT_FOUND, NULL,
                        is_prepared ? "The prepared statement is unknown: it was closed, or its session is over"
                                    : "The ticket is unknown: its result was fetched, or has expired, or was closed");

@@ -64,6 +64,12 @@ static trn_status in_spoken(flightsql_session *session, flightsql_session **out,
   return trn_error_set(error, TRN_ABORTED, NULL, "The transaction was rolled back, for nobody used it for too long: begin it again");
 }
 
+trn_status flightsql__share_groups(const flightsql_session *session, flightsql_session *other, trn_error **error) {
+  const char *const *groups = NULL;
+  size_t count = trn_session_groups(session->session, &groups);
+  return trn_session_set_groups(other->session, groups, count, error);
+}
+
 trn_status flightsql__in_transaction(flightsql_session *session, const ProtobufCBinaryData *id, flightsql_session **out,
                                      trn_error **error) {
   flightsql_service *service = session->service;
@@ -75,7 +81,24 @@ trn_status flightsql__in_transaction(flightsql_session *session, const ProtobufC
   pthread_mutex_unlock(&service->mutex);
   if (!*out) return trn_error_set(error, TRN_NOT_FOUND, NULL, "The transaction is unknown: it was ended, or nobody used it for too long");
   use(*out);
-  return TRN_OK;
+  trn_status status = flightsql__share_groups(session, *out, error);
+  if (!status) return TRN_OK;
+  flightsql__session_unref(*out);
+  *out = NULL;
+  return status;
+}
+
+trn_status flightsql__transactions_set_groups(flightsql_session *session, trn_error **error) {
+  flightsql_service *service = session->service;
+  trn_status status = TRN_OK;
+  const char *key;
+  void *value;
+  if (!atomic_load(&session->transaction_count)) return TRN_OK;
+  pthread_mutex_lock(&service->mutex);
+  for (size_t i = 0; !status && trn__map_next(service->transactions, &i, &key, &value);)
+    if (((flightsql_session *)value)->parent == session) status = flightsql__share_groups(session, value, error);
+  pthread_mutex_unlock(&service->mutex);
+  return status;
 }
 
 /* The one transaction of the session; NULL: it has none, or several. A reference. */

@@ -149,6 +149,13 @@ static trn_status insert(spark_service *service, spark_session *session, spark_s
   return status;
 }
 
+/* A session lives longer than what its user may do: groups are those of who calls now. */
+static trn_status take_groups(const spark_rpc *rpc, spark_session *session, trn_error **error) {
+  const char *const *groups = NULL;
+  size_t count = trn_call_groups(rpc->call, &groups);
+  return trn_session_set_groups(session->session, groups, count, error);
+}
+
 trn_status spark__session_enter(spark_rpc *rpc, spark_session_key key, bool create, trn_error **error) {
   spark_service *service = rpc->service;
   spark_session *session = NULL;
@@ -160,6 +167,7 @@ trn_status spark__session_enter(spark_rpc *rpc, spark_session_key key, bool crea
   pthread_mutex_lock(&service->mutex);
   status = lookup(service, text, key.session_id, &session, error);
   pthread_mutex_unlock(&service->mutex);
+  if (session) status = take_groups(rpc, session, error);
   if (!status && !session && !create)
     status = invalid_handle(error, TRN_NOT_FOUND, "INVALID_HANDLE.SESSION_NOT_FOUND", key.session_id);
   if (!status && !session) {
@@ -171,7 +179,10 @@ trn_status spark__session_enter(spark_rpc *rpc, spark_session_key key, bool crea
       if (!status) spark__service_need_session_timer(service);
     }
   }
-  if (status) return status;
+  if (status) {
+    spark__session_unref(session);
+    return status;
+  }
   rpc->session = session; /* from here on errors are kept there */
   if (key.observed && *key.observed && strcmp(key.observed, session->server_id) != 0)
     return invalid_handle(error, TRN_FAILED_PRECONDITION, "INVALID_HANDLE.SESSION_CHANGED", key.session_id);

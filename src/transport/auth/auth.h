@@ -67,6 +67,7 @@ void trn__auth_users_finish(auth_users *users);
 const auth_user *trn__auth_user_find(const auth_users *users, const char *name);
 /* Compares with every token, in constant time. */
 const auth_user *trn__auth_token_find(const auth_users *users, const char *token, size_t size);
+const auth_user *trn__auth_token_by_digest(const auth_users *users, const uint8_t digest[32]);
 /* NUL-terminated; gives `*out` (free). */
 trn_status trn__auth_read_file(const char *path, char **out, size_t *size, trn_error **error);
 

@@ -18,6 +18,7 @@ typedef struct auth_verified {
 
 typedef struct auth_state {
   atomic_size_t refs;
+  uint64_t serial; /* of the reading; 0: the first */
   auth_users tokens, users;
   auth_keys keys;
   struct timespec keys_changed;
@@ -105,6 +106,7 @@ static trn_status reload(void *self, trn_error **error) {
   if (status) return status;
   pthread_mutex_lock(&b->mutex);
   auth_state *old = b->state;
+  state->serial = old->serial + 1;
   b->state = state;
   pthread_mutex_unlock(&b->mutex);
   state_unref(old);
@@ -130,33 +132,54 @@ static bool keys_changed(auth_bundled *b, const auth_state *state) {
 
 /* ---- identities ---- */
 
+/* How somebody was found, and where: behind every identity that is given. */
+typedef enum auth_by { AUTH_BY_TOKEN, AUTH_BY_JWT, AUTH_BY_PASSWORD, AUTH_BY_CERTIFICATE } auth_by;
+typedef struct auth_found {
+  uint64_t serial; /* of the state */
+  auth_by by;
+  uint8_t digest[32];  /* of the token, or of the password's hash as the file has it */
+  size_t given_count;  /* of the groups, the first: what the token itself says */
+  const char *names[]; /* groups; behind them the texts */
+} auth_found;
+
+/* What an identity is made of. Borrowed. */
+typedef struct auth_person {
+  const char *name;
+  auth_by by;
+  const uint8_t *digest; /* or NULL */
+  const char *const *groups;
+  size_t group_count;
+  int64_t expires_ms;
+} auth_person;
+
 static void identity_release(trn_identity *identity) {
   free(identity->owner);
   *identity = (trn_identity){.struct_size = identity->struct_size};
 }
 
-/* One allocation: pointers, then texts. */
-static trn_status give_identity(const auth_state *state, const char *name, const char *const *groups,
-                                size_t group_count, int64_t expires_ms, trn_identity *out, trn_error **error) {
-  const auth_user *user = trn__auth_user_find(&state->users, name);
-  size_t more = user ? user->group_count : 0, count = group_count + more;
-  size_t size = count * sizeof(char *) + strlen(name) + 1;
-  for (size_t i = 0; i < count; i++) size += strlen(i < group_count ? groups[i] : user->groups[i - group_count]) + 1;
-  char **list = malloc(size);
-  if (!list) return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Out of memory");
-  char *at = (char *)(list + count);
+/* With the groups that the file of users has. One allocation: pointers, then texts. */
+static trn_status give_identity(const auth_state *state, const auth_person *who, trn_identity *out, trn_error **error) {
+  const auth_user *user = trn__auth_user_find(&state->users, who->name);
+  size_t given = who->group_count, count = given + (user ? user->group_count : 0);
+  size_t size = sizeof(auth_found) + count * sizeof(char *) + strlen(who->name) + 1;
+  for (size_t i = 0; i < count; i++) size += strlen(i < given ? who->groups[i] : user->groups[i - given]) + 1;
+  auth_found *found = malloc(size);
+  if (!found) return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Out of memory");
+  *found = (auth_found){.serial = state->serial, .by = who->by, .given_count = given};
+  if (who->digest) memcpy(found->digest, who->digest, sizeof found->digest);
+  char *at = (char *)(found->names + count);
   for (size_t i = 0; i < count; i++) {
-    list[i] = at;
-    at = stpcpy(at, i < group_count ? groups[i] : user->groups[i - group_count]) + 1;
+    found->names[i] = at;
+    at = stpcpy(at, i < given ? who->groups[i] : user->groups[i - given]) + 1;
   }
-  strcpy(at, name);
+  strcpy(at, who->name);
   *out = (trn_identity){.struct_size = sizeof *out,
                         .user = at,
-                        .groups = (const char *const *)list,
+                        .groups = found->names,
                         .group_count = count,
-                        .expires_ms = expires_ms,
+                        .expires_ms = who->expires_ms,
                         .release = identity_release,
-                        .owner = list};
+                        .owner = found};
   return TRN_OK;
 }
 
@@ -173,8 +196,12 @@ static trn_status check_jwt(auth_bundled *b, auth_state *state, const char *toke
   bool unknown_key;
   int64_t now = clock_ms(CLOCK_REALTIME) / 1000;
   if (trn__auth_jwt_verify(token, size, &state->keys, &b->rules, now, &claims, &why, &unknown_key)) {
-    trn_status status = give_identity(state, claims.user, (const char *const *)claims.groups, claims.group_count,
-                                      claims.expires_ms, out, error);
+    const auth_person who = {.name = claims.user,
+                             .by = AUTH_BY_JWT,
+                             .groups = (const char *const *)claims.groups,
+                             .group_count = claims.group_count,
+                             .expires_ms = claims.expires_ms};
+    trn_status status = give_identity(state, &who, out, error);
     trn__auth_claims_finish(&claims);
     return status;
   }
@@ -185,11 +212,21 @@ static trn_status check_jwt(auth_bundled *b, auth_state *state, const char *toke
   return status;
 }
 
+/* Whose a static token is. */
+static trn_status give_owner(const auth_state *state, const auth_user *token, trn_identity *out, trn_error **error) {
+  const auth_person who = {.name = token->name,
+                           .by = AUTH_BY_TOKEN,
+                           .digest = token->digest,
+                           .groups = token->groups,
+                           .group_count = token->group_count};
+  return give_identity(state, &who, out, error);
+}
+
 static trn_status check_bearer(auth_bundled *b, auth_state *state, const char *token, trn_identity *out,
                                trn_error **error) {
   size_t size = strlen(token);
   const auth_user *found = state->tokens.count ? trn__auth_token_find(&state->tokens, token, size) : NULL;
-  if (found) return give_identity(state, found->name, found->groups, found->group_count, 0, out, error);
+  if (found) return give_owner(state, found, out, error);
   if (b->keys_path && (memchr(token, '.', size) || !b->tokens_path))
     return check_jwt(b, state, token, size, true, out, error);
   return refuse(error,
@@ -244,6 +281,15 @@ static bool verified(auth_state *state, const uint8_t digest[32], bool remember)
   return found;
 }
 
+/* Who is in the file of users, by a password that is right: remembered as its hash, so that another password ends it. */
+static trn_status give_user(const auth_state *state, const auth_user *user, trn_identity *out, trn_error **error) {
+  uint8_t digest[32];
+  const auth_person who = {.name = user->name, .by = AUTH_BY_PASSWORD, .digest = digest};
+  if (!trn__auth_sha256(user->hash, strlen(user->hash), digest))
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Out of memory");
+  return give_identity(state, &who, out, error);
+}
+
 static trn_status check_password(auth_bundled *b, auth_state *state, const char *name, const char *password,
                                  const char *text, size_t text_size, const char *peer, trn_identity *out,
                                  trn_error **error) {
@@ -252,7 +298,7 @@ static trn_status check_password(auth_bundled *b, auth_state *state, const char 
   const auth_user *user = trn__auth_user_find(&state->users, name);
   if (!HMAC(EVP_sha256(), state->secret, sizeof state->secret, (const uint8_t *)text, text_size, digest, &digest_size))
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Out of memory");
-  if (user && verified(state, digest, false)) return give_identity(state, name, NULL, 0, 0, out, error);
+  if (user && user->hash && verified(state, digest, false)) return give_user(state, user, out, error);
   if (!may_try(b, peer))
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
                          "Too many wrong passwords from this address: try again later");
@@ -265,7 +311,7 @@ static trn_status check_password(auth_bundled *b, auth_state *state, const char 
   if (!right) return refuse(error, "User or password is wrong");
   was_right(b, peer);
   verified(state, digest, true);
-  return give_identity(state, name, NULL, 0, 0, out, error);
+  return give_user(state, user, out, error);
 }
 
 static trn_status check_basic(auth_bundled *b, auth_state *state, const char *encoded, const char *peer,
@@ -314,11 +360,42 @@ static trn_status authenticate(void *self, const trn_credentials *credentials, t
   } else if (header) {
     status = refuse(error, "The authorization header is neither 'Bearer' nor 'Basic'");
   } else if (credentials->certificate && *credentials->certificate && b->takes_certificates) {
-    status = give_identity(state, credentials->certificate, NULL, 0, 0, out, error);
+    const auth_person who = {.name = credentials->certificate, .by = AUTH_BY_CERTIFICATE};
+    status = give_identity(state, &who, out, error);
   } else {
     status =
         refuse(error, "This server wants to know who calls: give a token (in PySpark ';token=...'), a password, or a "
                       "client certificate, as it is configured");
+  }
+  state_unref(state);
+  return status;
+}
+
+/* A JSON web token counts until it ends, as it does for who presents it: only the file of users is looked at again. */
+static trn_status refresh(void *self, const trn_identity *was, trn_identity *out, trn_error **error) {
+  const auth_found *found = was->owner;
+  auth_state *state = state_now(self);
+  uint8_t digest[32];
+  trn_status status = TRN_OK;
+  if (found->serial == state->serial) {
+    *out = (trn_identity){.struct_size = sizeof *out};
+  } else if (found->by == AUTH_BY_TOKEN) {
+    const auth_user *token = trn__auth_token_by_digest(&state->tokens, found->digest);
+    bool is_his = token && strcmp(token->name, was->user) == 0;
+    status = is_his ? give_owner(state, token, out, error) : refuse(error, "The token is not known here any more");
+  } else if (found->by == AUTH_BY_PASSWORD) {
+    const auth_user *user = trn__auth_user_find(&state->users, was->user);
+    bool is_same = user && user->hash && trn__auth_sha256(user->hash, strlen(user->hash), digest) &&
+                   CRYPTO_memcmp(digest, found->digest, sizeof digest) == 0;
+    status = is_same ? give_user(state, user, out, error)
+                     : refuse(error, "The user is gone, or has another password: log in again");
+  } else {
+    const auth_person who = {.name = was->user,
+                             .by = found->by,
+                             .groups = found->names,
+                             .group_count = found->given_count,
+                             .expires_ms = was->expires_ms};
+    status = give_identity(state, &who, out, error);
   }
   state_unref(state);
   return status;
@@ -432,7 +509,7 @@ static trn_status read_config(auth_bundled *b, const trn_config *config, trn_err
 
 trn_status trn_auth_create(const trn_config *config, trn_authenticator **out, trn_error **error) {
   static const trn_authenticator_ops ops = {
-      .struct_size = sizeof ops, .authenticate = authenticate, .destroy = destroy, .reload = reload};
+      .struct_size = sizeof ops, .authenticate = authenticate, .destroy = destroy, .reload = reload, .refresh = refresh};
   *out = NULL;
   auth_bundled *b = calloc(1, sizeof *b);
   if (!b) return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "no memory");

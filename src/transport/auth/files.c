@@ -148,9 +148,12 @@ const auth_user *trn__auth_user_find(const auth_users *users, const char *name) 
 
 const auth_user *trn__auth_token_find(const auth_users *users, const char *token, size_t size) {
   uint8_t digest[32];
+  return trn__auth_sha256(token, size, digest) ? trn__auth_token_by_digest(users, digest) : NULL;
+}
+
+const auth_user *trn__auth_token_by_digest(const auth_users *users, const uint8_t digest[32]) {
   const auth_user *found = NULL;
-  if (!trn__auth_sha256(token, size, digest)) return NULL;
   for (size_t i = 0; i < users->count; i++) /* all of them, found or not */
-    if (CRYPTO_memcmp(users->users[i].digest, digest, sizeof digest) == 0) found = &users->users[i];
+    if (CRYPTO_memcmp(users->users[i].digest, digest, 32) == 0) found = &users->users[i];
   return found;
 }

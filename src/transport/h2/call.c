@@ -312,9 +312,10 @@ static trn_status make_call(h2_stream *stream, const trn_identity *identity) {
       .metadata = metadata,
       .metadata_count = stream->request.count,
       .peer = conn->peer,
-      .identity = identity            ? identity->user
-                  : conn->identity[0] ? conn->identity
-                                      : NULL,
+      .identity = identity                     ? identity->user
+                  : stream->loop->server->authenticator ? NULL /* it did not take the certificate for a name */
+                  : conn->identity[0]          ? conn->identity
+                                               : NULL,
       .deadline_ns = stream->deadline_ns,
       .groups = identity ? identity->groups : NULL,
       .group_count = identity ? identity->group_count : 0,

@@ -8,6 +8,7 @@
 struct h2_known {
   char *authorization; /* NULL: none */
   int64_t until_ns;
+  uint64_t reloads; /* of the authenticator, before it was asked */
   trn_identity identity;
 };
 
@@ -18,6 +19,7 @@ typedef struct inquiry {
   h2_identified then;
   char *authorization, *certificate, *peer;
   trn_authenticator *authenticator;
+  uint64_t reloads;
   trn_status status;
   trn_identity identity;
   trn_error *error;
@@ -76,6 +78,7 @@ static h2_known *remember(h2_conn *conn, inquiry *inquiry) {
   if (!known) return NULL;
   known->authorization = inquiry->authorization;
   known->identity = inquiry->identity;
+  known->reloads = inquiry->reloads;
   known->until_ns = trn__h2_now_ns() + ms * 1000000;
   inquiry->authorization = NULL;
   inquiry->identity = (trn_identity){0};
@@ -111,7 +114,9 @@ void trn__h2_identify(h2_stream *stream, const char *authorization, h2_identifie
   h2_conn *conn = stream->conn;
   h2_loop *loop = stream->loop;
   const h2_known *known = conn->known;
-  if (known && same_text(known->authorization, authorization) && trn__h2_now_ns() < known->until_ns) {
+  uint64_t reloads = trn_authenticator_reloads(loop->server->authenticator);
+  if (known && known->reloads == reloads && same_text(known->authorization, authorization) &&
+      trn__h2_now_ns() < known->until_ns) {
     then(stream, TRN_OK, NULL, &known->identity);
     return;
   }
@@ -124,6 +129,7 @@ void trn__h2_identify(h2_stream *stream, const char *authorization, h2_identifie
   atomic_fetch_add_explicit(&stream->refs, 1, memory_order_relaxed);
   inquiry->stream = stream;
   inquiry->then = then;
+  inquiry->reloads = reloads;
   inquiry->authenticator = loop->server->authenticator;
   inquiry->authorization = copy(authorization, &ok);
   inquiry->certificate = copy(conn->identity[0] ? conn->identity : NULL, &ok);
