@@ -7,7 +7,9 @@
 #include <trunnion/ballista.h>
 
 #include "arrow/flatbuf.h"
+#include "backend/ballista/backend.h"
 #include "backend/ballista/wire.h"
+#include "support/alone.h"
 
 enum { SCRIPT_STEPS_MAX = 16, SCRIPT_PARTITIONS_MAX = 8 };
 
@@ -40,9 +42,13 @@ typedef struct cluster_script {
   int breaks_at;            /* the message of partition 0 after which the executor is gone; 0: never */
   unsigned cancels_to_obey; /* CancelJob so often until it works */
   bool submission_hangs;
+  bool takes_names;                   /* for ids, as trunnion-ballista */
+  script_step pushes[SCRIPT_STEPS_MAX]; /* what ExecuteQueryPush says, in turn, up to STEP_UNKNOWN */
+  bool push_stays, push_breaks;       /* then it goes on, silent; or its connection is gone */
   /* guarded by mu */
-  unsigned submitted, asked, cancelled, cleaned, fetched, messages;
+  unsigned submitted, pushed, asked, cancelled, cleaned, fetched, messages;
   unsigned open; /* calls that are not done */
+  unsigned threads; /* that there were before */
   char job_name[64];
   trn_call *held; /* a call that is never answered */
 } cluster_script;
@@ -148,6 +154,10 @@ static inline void put_location(trn_strbuf *out, uint32_t partition, int64_t row
   trn__wire_put_message(out, 1, &location);
 }
 
+static inline const char *script_id(const cluster_script *s) {
+  return s->takes_names ? s->job_name : "job-1";
+}
+
 static inline trn_strbuf status_message(const cluster_script *s, script_step step) {
   static const uint32_t fields[] = {0, 1, 2, 3, 3, 4, 0, 0};
   trn_strbuf out = {0}, status = {0}, inner = {0};
@@ -158,7 +168,7 @@ static inline trn_strbuf status_message(const cluster_script *s, script_step ste
   if (step == STEP_FAILED) trn__wire_put_text(&inner, 1, s->failure);
   if (step == STEP_CANCELLED) trn__wire_put_text(&inner, 1, "Cancelled");
   for (uint32_t i = 0; step == STEP_DONE && i < s->partitions; i++) put_location(&inner, i, s->told_rows);
-  trn__wire_put_text(&status, 5, "job-1");
+  trn__wire_put_text(&status, 5, script_id(s));
   if (fields[step]) trn__wire_put_message(&status, fields[step], &inner);
   if (step != STEP_UNKNOWN) trn__wire_put_message(&out, 1, &status);
   trn__strbuf_finish(&status);
@@ -166,13 +176,12 @@ static inline trn_strbuf status_message(const cluster_script *s, script_step ste
   return out;
 }
 
-static inline void on_execute_now(trn_call *call, void *user, trn_slice message) {
-  cluster_script *s = user;
-  trn_strbuf out = {0}, inner = {0};
+/* Takes the query. False: it is held, and never answered. */
+static inline bool take_query(trn_call *call, cluster_script *s, unsigned *count, trn_slice message) {
   trn_wire_reader r = trn__wire_reader(message.data, message.size);
   trn_wire_field f, g;
   pthread_mutex_lock(&s->mu);
-  s->submitted++;
+  ++*count;
   while (trn__wire_next(&r, &f)) {
     trn_wire_reader pair = trn__wire_inside(&f);
     bool is_name = false;
@@ -184,10 +193,44 @@ static inline void on_execute_now(trn_call *call, void *user, trn_slice message)
   if (s->submission_hangs) s->held = trn_call_ref(call);
   pthread_mutex_unlock(&s->mu);
   if (message.release) message.release(message.owner);
-  if (s->submission_hangs) return;
+  return !s->submission_hangs;
+}
+
+static inline void tell_version(trn_call *call, const cluster_script *s) {
   trn_metadata version = {"ballista-version", s->version, s->version ? strlen(s->version) : 0};
   if (s->version) trn_call_set_initial_metadata(call, &version, 1);
-  trn__wire_put_text(&inner, s->refusal ? 2 : 1, s->refusal ? s->refusal : "job-1");
+}
+
+static inline void on_push_now(trn_call *call, void *user, trn_slice message) {
+  cluster_script *s = user;
+  if (!take_query(call, s, &s->pushed, message)) return;
+  if (s->refusal) {
+    trn_call_finish(call, TRN_INVALID_ARGUMENT, s->refusal, NULL, 0, NULL, 0);
+    return;
+  }
+  tell_version(call, s);
+  for (int i = 0; i < SCRIPT_STEPS_MAX && s->pushes[i] != STEP_UNKNOWN; i++) {
+    trn_strbuf out = status_message(s, s->pushes[i]);
+    answer(call, &out);
+  }
+  if (s->push_breaks) {
+    trn_call_abort(call, TRN_UNAVAILABLE);
+  } else if (s->push_stays) {
+    pthread_mutex_lock(&s->mu);
+    trn_call_unref(s->held);
+    s->held = trn_call_ref(call);
+    pthread_mutex_unlock(&s->mu);
+  } else {
+    trn_call_finish(call, TRN_OK, NULL, NULL, 0, NULL, 0);
+  }
+}
+
+static inline void on_execute_now(trn_call *call, void *user, trn_slice message) {
+  cluster_script *s = user;
+  trn_strbuf out = {0}, inner = {0};
+  if (!take_query(call, s, &s->submitted, message)) return;
+  tell_version(call, s);
+  trn__wire_put_text(&inner, s->refusal ? 2 : 1, s->refusal ? s->refusal : script_id(s));
   trn__wire_put_message(&out, s->refusal ? 2 : 1, &inner);
   answer(call, &out);
   trn_call_finish(call, TRN_OK, NULL, NULL, 0, NULL, 0);
@@ -338,6 +381,7 @@ static inline void fetch_done(trn_call *call, void *user) {
     script_is_at_work = false;                                                                                         \
   }
 AT_WORK(on_execute)
+AT_WORK(on_push)
 AT_WORK(on_status)
 AT_WORK(on_cancel_job)
 AT_WORK(on_clean)
@@ -370,12 +414,13 @@ static inline void call_done(trn_call *call, void *user) {
 static inline void script_init(cluster_script *s) {
   *s = (cluster_script){.version = "55.0.0", .partitions = 1, .batches = 1, .rows = 4, .steps = {STEP_DONE}};
   pthread_mutex_init(&s->mu, NULL);
+  s->threads = thread_count();
 }
 
 static inline trn_routes *script_routes(cluster_script *s) {
 #define SCHEDULER "/ballista.protobuf.SchedulerGrpc/"
   trn_method unary = {.struct_size = sizeof unary, .on_open = call_open, .on_done = call_done, .service = s};
-  trn_method methods[6] = {unary, unary, unary, unary, unary};
+  trn_method methods[7] = {unary, unary, unary, unary, unary};
   static const char *const paths[] = {SCHEDULER "ExecuteQuery", SCHEDULER "GetJobStatus", SCHEDULER "CancelJob",
                                       SCHEDULER "CleanJobData", SCHEDULER "GetJobMetrics"};
   void (*const handlers[])(trn_call *, void *, trn_slice) = {on_execute, on_status, on_cancel_job, on_clean,
@@ -389,9 +434,13 @@ static inline trn_routes *script_routes(cluster_script *s) {
                             .on_writable = fetch_writable,
                             .on_done = fetch_done,
                             .service = s};
+  methods[6] = unary;
+  methods[6].path = SCHEDULER "ExecuteQueryPush";
+  methods[6].kind = TRN_METHOD_SERVER_STREAM;
+  methods[6].on_message = on_push;
   trn_routes *routes = NULL;
   assert_int_equal(trn_routes_create(&routes), TRN_OK);
-  assert_int_equal(trn_routes_add(routes, methods, 6, NULL), TRN_OK);
+  assert_int_equal(trn_routes_add(routes, methods, 7, NULL), TRN_OK);
   return routes;
 #undef SCHEDULER
 }
@@ -401,6 +450,23 @@ static inline unsigned script_count(cluster_script *s, const unsigned *count) {
   unsigned value = *count;
   pthread_mutex_unlock(&s->mu);
   return value;
+}
+
+/* The backend is let go of, whose one reference is the caller's: jobs that were cancelled are followed to their end. */
+static inline void script_settle(cluster_script *s, trn_ballista *b) {
+  for (int i = 0; i < 30000 && (atomic_load(&b->refs) > 1 || script_count(s, &s->open)); i++)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  assert_int_equal(atomic_load(&b->refs), 1); /* no job is followed for ever */
+  assert_int_equal(script_count(s, &s->open), 0);
+  trn__ballista_unref(b);
+}
+
+/* Everything that could use the routes is closed, and its threads end: those of channels by themselves. */
+static inline void script_finish(cluster_script *s, trn_routes *routes) {
+  trn_call_unref(s->held);
+  s->held = NULL;
+  assert_true(threads_are_gone(s->threads));
+  trn_routes_destroy(routes);
 }
 
 /* Waits until it is at least that; false: not within ten seconds. */

@@ -38,23 +38,15 @@ static void rig_open(rig *r, trn_ballista_options options) {
   r->session = session_of(r->backend, "ann", NULL);
 }
 
-/* The routes outlive everything that may call them: jobs that were cancelled are followed to their end. */
 static void rig_close(rig *r) {
   trn_ballista *b = trn__layer_self(trn__layer_of(r->backend));
   atomic_fetch_add(&b->refs, 1);
   trn_session_unref(r->session);
   trn_backend_unref(r->backend);
   trn_backend_unref(r->encoder);
-  for (int i = 0; i < 5000 && (atomic_load(&b->refs) > 1 || script_count(&r->script, &r->script.open)); i++)
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-  assert_int_equal(atomic_load(&b->refs), 1);
-  assert_int_equal(script_count(&r->script, &r->script.open), 0);
-  trn__ballista_unref(b);
-  nanosleep(&(struct timespec){.tv_nsec = 50000000},
-            NULL); /* channels, and calls that were not opened yet, go on threads of their own */
-  trn_call_unref(r->script.held);
-  trn_routes_destroy(r->routes);
+  script_settle(&r->script, b);
   bench_close(&r->bench);
+  script_finish(&r->script, r->routes);
 }
 
 static trn_operation *start(rig *r) {
@@ -340,6 +332,126 @@ static void a_query_that_nobody_reads_is_cancelled(void **state) {
   rig_close(&r);
 }
 
+/* ---- statuses that are pushed: by schedulers that take a job's name for its id ---- */
+
+/* A query that is asked for, from whose answer the backend learns that the next one can be pushed. */
+static void rig_open_pushing(rig *r, trn_ballista_options options) {
+  int64_t values[16];
+  r->script.takes_names = true;
+  rig_open(r, options);
+  assert_int_equal(read_values(start(r), values, 16), 4);
+  assert_int_equal(script_count(&r->script, &r->script.submitted), 1);
+  assert_true(script_await(&r->script, &r->script.cleaned, 1));
+}
+
+static void set_steps(rig *r, script_step first, script_step second) {
+  pthread_mutex_lock(&r->script.mu);
+  r->script.asked = 0;
+  memset(r->script.steps, 0, sizeof r->script.steps);
+  r->script.steps[0] = first, r->script.steps[1] = second;
+  pthread_mutex_unlock(&r->script.mu);
+}
+
+static void a_job_whose_id_is_known_is_pushed_and_never_asked_for(void **state) {
+  (void)state;
+  rig r;
+  int64_t values[16];
+  script_init(&r.script);
+  memcpy(r.script.pushes, (script_step[]){STEP_QUEUED, STEP_RUNNING, STEP_DONE}, 3 * sizeof(script_step));
+  rig_open_pushing(&r, (trn_ballista_options){0});
+  set_steps(&r, STEP_NONSENSE, STEP_UNKNOWN); /* who asks is sorry */
+  for (int i = 0; i < 3; i++) assert_int_equal(read_values(start(&r), values, 16), 4);
+  assert_int_equal(script_count(&r.script, &r.script.pushed), 3);
+  assert_int_equal(script_count(&r.script, &r.script.submitted), 1);
+  assert_true(script_await(&r.script, &r.script.cleaned, 4));
+  rig_close(&r);
+}
+
+static void a_cancel_of_a_pushed_job_is_repeated_until_it_is_over(void **state) {
+  (void)state;
+  rig r;
+  script_init(&r.script);
+  r.script.pushes[0] = STEP_QUEUED;
+  r.script.push_stays = true;
+  rig_open_pushing(&r, (trn_ballista_options){0});
+  set_steps(&r, STEP_QUEUED, STEP_UNKNOWN);
+  pthread_mutex_lock(&r.script.mu);
+  r.script.cancels_to_obey = 3;
+  pthread_mutex_unlock(&r.script.mu);
+  trn_operation *operation = start(&r);
+  trn_operation_cancel(operation);
+  assert_true(script_await(&r.script, &r.script.cancelled, 3));
+  assert_int_equal(trn_operation_get_state(operation), TRN_OPERATION_CANCELLED);
+  trn_operation_unref(operation);
+  rig_close(&r);
+}
+
+static void a_push_that_breaks_is_followed_by_questions(void **state) {
+  (void)state;
+  for (int breaks = 0; breaks < 2; breaks++) {
+    rig r;
+    int64_t values[16];
+    script_init(&r.script);
+    r.script.pushes[0] = STEP_RUNNING;
+    r.script.push_breaks = breaks; /* else it ends well, without the job's end */
+    rig_open_pushing(&r, (trn_ballista_options){0});
+    set_steps(&r, STEP_RUNNING, STEP_DONE);
+    assert_int_equal(read_values(start(&r), values, 16), 4);
+    assert_int_equal(script_count(&r.script, &r.script.pushed), 1);
+    assert_true(script_await(&r.script, &r.script.cleaned, 2));
+    assert_int_equal(script_count(&r.script, &r.script.cancelled), 0);
+    rig_close(&r);
+  }
+}
+
+static void a_scheduler_that_gives_other_ids_is_asked_from_then_on(void **state) {
+  (void)state;
+  rig r;
+  int64_t values[16];
+  script_init(&r.script);
+  memcpy(r.script.pushes, (script_step[]){STEP_RUNNING, STEP_DONE}, 2 * sizeof(script_step));
+  rig_open_pushing(&r, (trn_ballista_options){0});
+  r.script.takes_names = false; /* it was replaced */
+  assert_int_equal(read_values(start(&r), values, 16), 4);
+  assert_int_equal(read_values(start(&r), values, 16), 4);
+  assert_int_equal(script_count(&r.script, &r.script.pushed), 1);
+  assert_int_equal(script_count(&r.script, &r.script.submitted), 2);
+  rig_close(&r);
+}
+
+static void a_push_that_is_not_taken_fails_as_a_submission_does(void **state) {
+  (void)state;
+  rig r;
+  trn_status status;
+  script_init(&r.script);
+  rig_open_pushing(&r, (trn_ballista_options){.timeout_ms = 200});
+  r.script.refusal = "no function trn.add_checked_i32"; /* it runs here, and there is nothing to cancel */
+  trn_operation *operation = start(&r);
+  assert_int_equal(read_rows(operation, false, 0, &status, NULL), 5);
+  trn_operation_unref(operation);
+  assert_int_equal(script_count(&r.script, &r.script.pushed), 1);
+  assert_int_equal(script_count(&r.script, &r.script.cancelled), 0);
+  r.script.refusal = NULL;
+  r.script.version = "56.0.0";
+  char *text = refusal(&r, TRN_FAILED_PRECONDITION);
+  assert_has(text, "56.0.0");
+  free(text);
+  r.script.version = "55.0.0";
+  r.script.submission_hangs = true;
+  r.script.cancels_to_obey = 1;
+  text = refusal(&r, TRN_DEADLINE_EXCEEDED);
+  assert_has(text, "scheduler:50050 (ExecuteQueryPush)");
+  assert_true(script_await(&r.script, &r.script.cancelled, 1)); /* it may have come through */
+  free(text);
+  pthread_mutex_lock(&r.script.mu);
+  trn_call *held = r.script.held;
+  r.script.held = NULL;
+  pthread_mutex_unlock(&r.script.mu);
+  trn_call_finish(held, TRN_UNAVAILABLE, "gone", NULL, 0, NULL, 0);
+  trn_call_unref(held);
+  rig_close(&r);
+}
+
 /* ---- schedulers that fail ---- */
 
 static void a_scheduler_of_another_version_is_refused_and_its_job_cancelled(void **state) {
@@ -621,6 +733,11 @@ int main(void) {
       cmocka_unit_test(a_cancel_is_repeated_until_the_job_is_over),
       cmocka_unit_test(a_pull_ends_when_the_query_is_cancelled),
       cmocka_unit_test(a_query_that_nobody_reads_is_cancelled),
+      cmocka_unit_test(a_job_whose_id_is_known_is_pushed_and_never_asked_for),
+      cmocka_unit_test(a_cancel_of_a_pushed_job_is_repeated_until_it_is_over),
+      cmocka_unit_test(a_push_that_breaks_is_followed_by_questions),
+      cmocka_unit_test(a_scheduler_that_gives_other_ids_is_asked_from_then_on),
+      cmocka_unit_test(a_push_that_is_not_taken_fails_as_a_submission_does),
       cmocka_unit_test(a_scheduler_of_another_version_is_refused_and_its_job_cancelled),
       cmocka_unit_test(a_scheduler_that_does_not_answer_fails_the_query_in_time),
       cmocka_unit_test(a_cluster_without_a_free_executor_does_not_hold_who_explains),

@@ -55,7 +55,7 @@ static bool is_expected(trn_status status) {
          status == TRN_CANCELLED;
 }
 
-static void every_allocation_of_a_query_may_fail(bool compresses, bool as_ipc) {
+static void every_allocation_of_a_query_may_fail(bool compresses, bool as_ipc, bool pushes) {
   cluster_script script;
   bench local;
   trn_backend *encoder = NULL, *backend = NULL;
@@ -67,6 +67,8 @@ static void every_allocation_of_a_query_may_fail(bool compresses, bool as_ipc) {
   script.partitions = 3;
   script.rows = 300;
   script.compresses = compresses;
+  script.takes_names = pushes;
+  memcpy(script.pushes, (script_step[]){STEP_RUNNING, STEP_DONE}, 2 * sizeof(script_step));
   memcpy(script.steps, (script_step[]){STEP_RUNNING, STEP_DONE}, 2 * sizeof(script_step));
   options.routes = script_routes(&script);
   bench_open(&local, TRN_SCRIPTED_ARRAYS);
@@ -98,28 +100,30 @@ static void every_allocation_of_a_query_may_fail(bool compresses, bool as_ipc) {
   trn_session_unref(session);
   trn_backend_unref(backend);
   trn_backend_unref(encoder);
-  for (int i = 0; i < 10000 && (atomic_load(&b->refs) > 1 || script_count(&script, &script.open)); i++)
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-  assert_int_equal(atomic_load(&b->refs), 1); /* no job is followed for ever */
-  trn__ballista_unref(b);
-  nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-  trn_routes_destroy((trn_routes *)options.routes);
+  script_settle(&script, b);
   bench_close(&local);
+  script_finish(&script, (trn_routes *)options.routes);
 }
 
 static void every_allocation_of_pieces_may_fail(void **state) {
   (void)state;
-  every_allocation_of_a_query_may_fail(false, true);
+  every_allocation_of_a_query_may_fail(false, true, false);
 }
 
 static void every_allocation_of_arrays_may_fail(void **state) {
   (void)state;
-  every_allocation_of_a_query_may_fail(true, false);
+  every_allocation_of_a_query_may_fail(true, false, false);
+}
+
+static void every_allocation_of_a_pushed_query_may_fail(void **state) {
+  (void)state;
+  every_allocation_of_a_query_may_fail(false, false, true);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_of_pieces_may_fail),
-                                     cmocka_unit_test(every_allocation_of_arrays_may_fail)};
+                                     cmocka_unit_test(every_allocation_of_arrays_may_fail),
+                                     cmocka_unit_test(every_allocation_of_a_pushed_query_may_fail)};
   alarm(100); /* nothing may hang */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

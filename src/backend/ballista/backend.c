@@ -54,7 +54,7 @@ static trn_status submit(trn_ballista *b, trn_layer_session *session, const trn_
   trn_execute_request named = *request;
   const char *own = trn__ballista_own_function(request->plan);
   if (own && known_functions(b) == TRN_BALLISTA_FUNCTIONS_STOCK) {
-    trn_error_set(&why, TRN_UNIMPLEMENTED, NULL, "it does not have the function %s", own);
+    trn_error_set(&why, TRN_UNIMPLEMENTED, NULL, "it does not have Trunnion's %s", own);
     return stay(b, session, request, why, out, error);
   }
   trn_status status = trn_next_encode(session, request->plan, FORMAT, &bytes, &why);

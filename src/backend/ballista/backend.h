@@ -20,7 +20,8 @@ typedef struct trn_ballista {
   trn_pool *pool;            /* hands out results */
   trn_ballista_spool *spool; /* NULL: none */
   atomic_bool is_closing;
-  atomic_uint following;   /* jobs that are asked for */
+  atomic_uint following;   /* jobs that are not over */
+  atomic_bool names_are_ids; /* the scheduler takes a job's name for its id (trunnion-ballista): statuses are pushed */
   atomic_int functions;     /* trn_ballista_functions: what the cluster has, as far as it is known */
   _Atomic int64_t asked_ns; /* when that was found out */
 } trn_ballista;
@@ -53,7 +54,9 @@ typedef struct trn_ballista_run {
   trn_plan *plan; /* keeps what the job reads */
   struct ArrowSchema schema;
   trn_strbuf schema_ipc;
-  char *job_id;
+  _Atomic(char *) job_id; /* `asked_id` or `told_id`; NULL: not known yet */
+  char *asked_id;         /* the one that was chosen, of a job that is pushed */
+  char *told_id;          /* the scheduler's; never changes once it is there */
   int64_t submitted_ns;
   atomic_int state; /* trn_operation_state */
   atomic_bool is_read;
@@ -64,8 +67,11 @@ typedef struct trn_ballista_run {
   trn_error *error;
   trn_ballista_job *job; /* of a successful one */
   bool is_cancelled, is_final, is_seen, is_cleaned;
+  bool is_polled; /* its status is asked for, too */
+  trn_ballista_push *push; /* NULL: it is only asked for */
   bool is_held; /* nothing is fetched before a stream is asked for */
   unsigned poll_ms, misses;
+  struct trn_ballista_waiting *taking; /* who waits for a pushed job to be taken; touched by the push only */
   trn_ballista_slot *slots; /* one for each location */
   size_t head, opened;      /* the partition that is delivered; how many were opened */
   size_t bytes;             /* that wait, of all slots */
@@ -86,6 +92,20 @@ typedef struct trn_ballista_run {
 trn_status trn__ballista_run_start(trn_ballista *b, const trn_execute_request *request, trn_session *session,
                                    trn_slice plan, const struct ArrowSchema *schema, trn_operation **out,
                                    trn_error **error);
+trn_ballista_run *trn__ballista_run_create(trn_ballista *b, const trn_execute_request *request,
+                                           const struct ArrowSchema *schema, trn_error **error);
+/* An operation that stands for the run: takes a reference, when it is OK. */
+trn_status trn__ballista_run_operation(trn_ballista_run *run, const char *id, trn_operation **out);
+/* Its status is asked for until it is over, unless that is on already. locks: none */
+void trn__ballista_run_follow(trn_ballista_run *run);
+/* The scheduler has told of it. True: it is over. locks: none */
+bool trn__ballista_run_told(trn_ballista_run *run, trn_ballista_job *job);
+/* It got no operation, for this reason: if there may be a job it is cancelled. locks: none */
+void trn__ballista_run_abandon(trn_ballista_run *run, trn_status status);
+/* Of the job, as JSON (free). Blocks. */
+trn_status trn__ballista_run_metrics(void *run, char **out);
+/* The completion of calls whose answer does not matter. */
+void trn__ballista_ignored(void *user, trn_status status, const trn_error *error, const trn_ballista_reply *reply);
 trn_ballista_run *trn__ballista_run_ref(trn_ballista_run *run);
 void trn__ballista_run_unref(void *run);
 void trn__ballista_run_cancel(void *run);
@@ -139,7 +159,7 @@ trn_status trn__ballista_explain_read(trn_ballista *b, trn_operation *operation,
 trn_status trn__ballista_job_error(const char *job_id, const char *text, trn_error **error);
 
 /* ---- what the cluster can run (support.c) ---- */
-/* The first function of the plan that is not DataFusion's own; NULL: there is none. */
+/* The first function or relation of the plan that is not DataFusion's own: its name; NULL: there is none. */
 const char *trn__ballista_own_function(const trn_plan *plan);
 /* It reads nothing but a few literal rows: sooner done than sent. */
 bool trn__ballista_is_trivial(const trn_plan *plan);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 static void poll(void *argument);
+static void poll_later(trn_ballista_run *run);
 
 /* ---- life ---- */
 
@@ -21,14 +22,16 @@ void trn__ballista_run_unref(void *self) {
   trn__schema_release(&run->schema);
   trn__strbuf_finish(&run->schema_ipc);
   trn_plan_unref(run->plan);
-  free(run->job_id);
+  trn__ballista_push_unref(run->push);
+  free(run->asked_id);
+  free(run->told_id);
   pthread_mutex_destroy(&run->mu);
   trn__ballista_unref(run->backend);
   free(run);
 }
 
-static trn_ballista_run *run_create(trn_ballista *b, const trn_execute_request *request,
-                                    const struct ArrowSchema *schema, trn_error **error) {
+trn_ballista_run *trn__ballista_run_create(trn_ballista *b, const trn_execute_request *request,
+                                           const struct ArrowSchema *schema, trn_error **error) {
   trn_ballista_run *run = calloc(1, sizeof *run);
   if (!run) {
     trn__no_memory(error);
@@ -49,11 +52,15 @@ static trn_ballista_run *run_create(trn_ballista *b, const trn_execute_request *
   return NULL;
 }
 
-/* ---- its end ---- */
-
-static void ignored(void *user, trn_status status, const trn_error *error, const trn_ballista_reply *reply) {
+void trn__ballista_ignored(void *user, trn_status status, const trn_error *error, const trn_ballista_reply *reply) {
   (void)user, (void)status, (void)error, (void)reply;
 }
+
+static const char *id_of(const trn_ballista_run *run) {
+  return atomic_load(&run->job_id);
+}
+
+/* ---- its end ---- */
 
 void trn__ballista_run_ended(trn_ballista_run *run, trn_status status) {
   int running = TRN_OPERATION_RUNNING, planning = TRN_OPERATION_PLANNING;
@@ -66,7 +73,7 @@ void trn__ballista_run_ended(trn_ballista_run *run, trn_status status) {
   bool cleans = run->job && !run->is_cleaned; /* output is only there after success */
   run->is_cleaned |= cleans;
   pthread_mutex_unlock(&run->mu);
-  if (cleans) trn__ballista_clean(run->backend->client, run->job_id, ignored, NULL, NULL);
+  if (cleans) trn__ballista_clean(run->backend->client, id_of(run), trn__ballista_ignored, NULL, NULL);
 }
 
 void trn__ballista_run_fail(trn_ballista_run *run, trn_status status, trn_error *error) {
@@ -86,6 +93,22 @@ void trn__ballista_run_fail(trn_ballista_run *run, trn_status status, trn_error 
 
 /* ---- following ---- */
 
+/* False: it was over already. A job may be told of by a push and by a question at once. locks: run->mu held */
+static bool claim_end(trn_ballista_run *run) {
+  if (run->is_final) return false;
+  run->is_final = true;
+  atomic_fetch_sub(&run->backend->following, 1);
+  return true;
+}
+
+/* Nothing that is pushed is wanted any more. locks: none */
+static void stop_push(trn_ballista_run *run) {
+  pthread_mutex_lock(&run->mu);
+  trn_ballista_push *push = run->push; /* lives as long as the run */
+  pthread_mutex_unlock(&run->mu);
+  if (push) trn__ballista_push_cancel(push);
+}
+
 /* A finished job: its output is fetched, unless nobody wants it. */
 static void succeed(trn_ballista_run *run, trn_ballista_job *job) {
   size_t count = job->location_count;
@@ -97,10 +120,14 @@ static void succeed(trn_ballista_run *run, trn_ballista_job *job) {
   }
   if (!slots) (void)trn__no_memory(&error);
   pthread_mutex_lock(&run->mu);
+  if (!claim_end(run)) {
+    pthread_mutex_unlock(&run->mu);
+    trn_error_unref(error);
+    free(slots);
+    return;
+  }
   run->job = trn__ballista_job_ref(job);
   run->slots = slots;
-  run->is_final = true;
-  atomic_fetch_sub(&run->backend->following, 1);
   bool is_wanted = !run->is_cancelled && !run->status, is_held = run->is_held;
   if (is_wanted && !slots) { /* under this lock: nobody looks for slots that are not there */
     run->status = TRN_RESOURCE_EXHAUSTED;
@@ -121,12 +148,15 @@ static void succeed(trn_ballista_run *run, trn_ballista_job *job) {
   }
 }
 
+/* Takes the error. */
 static void end_with(trn_ballista_run *run, trn_status status, trn_error *error) {
   pthread_mutex_lock(&run->mu);
-  run->is_final = true;
+  bool is_first = claim_end(run);
   pthread_mutex_unlock(&run->mu);
-  atomic_fetch_sub(&run->backend->following, 1);
-  trn__ballista_run_fail(run, status, error);
+  if (is_first)
+    trn__ballista_run_fail(run, status, error);
+  else
+    trn_error_unref(error);
 }
 
 /* At most so long between two questions: a short job is not made longer by them, and many jobs do not ask too much. */
@@ -141,7 +171,7 @@ static unsigned longest_pause(const trn_ballista_run *run) {
 
 /* Nobody looks after the job any more: it is cancelled if that can be. */
 static void give_up(trn_ballista_run *run, trn_status status, trn_error *error) {
-  trn__ballista_cancel(run->backend->client, run->job_id, ignored, NULL, NULL);
+  trn__ballista_cancel(run->backend->client, id_of(run), trn__ballista_ignored, NULL, NULL);
   end_with(run, status, error);
 }
 
@@ -149,12 +179,17 @@ static void give_up(trn_ballista_run *run, trn_status status, trn_error *error) 
 static void poll_later(trn_ballista_run *run) {
   unsigned longest = longest_pause(run);
   pthread_mutex_lock(&run->mu);
+  bool is_over = run->is_final; /* a push has said so */
   unsigned delay = run->poll_ms < longest ? run->poll_ms : longest;
   run->poll_ms = delay + delay / 4 + 1;
   pthread_mutex_unlock(&run->mu);
+  if (is_over) {
+    trn__ballista_run_unref(run);
+    return;
+  }
   if (!atomic_load(&run->backend->is_closing) && !trn__ballista_after(run->backend->client, delay, poll, run)) return;
   trn_error *error = NULL;
-  trn_status status = trn_error_set(&error, TRN_UNAVAILABLE, NULL, "job %s is not followed any more", run->job_id);
+  trn_status status = trn_error_set(&error, TRN_UNAVAILABLE, NULL, "job %s is not followed any more", id_of(run));
   give_up(run, status, error);
   trn__ballista_run_unref(run);
 }
@@ -166,7 +201,7 @@ static void poll_missed(trn_ballista_run *run, trn_status status, const trn_erro
     poll_later(run);
     return;
   }
-  status = trn_error_set(&error, status, NULL, "job %s was lost: %s", run->job_id, trn_error_message(why));
+  status = trn_error_set(&error, status, NULL, "job %s was lost: %s", id_of(run), trn_error_message(why));
   give_up(run, status, error);
   trn__ballista_run_unref(run);
 }
@@ -175,62 +210,84 @@ static void poll_missed(trn_ballista_run *run, trn_status status, const trn_erro
 static void poll_unknown(trn_ballista_run *run) {
   trn_error *error = NULL;
   bool is_young = trn__now_ns() - run->submitted_ns < TRN_BALLISTA_UNKNOWN_MS * INT64_C(1000000);
-  if (!run->is_seen && is_young) {
+  pthread_mutex_lock(&run->mu);
+  bool is_seen = run->is_seen;
+  pthread_mutex_unlock(&run->mu);
+  if (!is_seen && is_young) {
     poll_later(run);
     return;
   }
   trn_status status = trn_error_set(&error, TRN_UNAVAILABLE, NULL,
                                     "the Ballista scheduler at %s does not know job %s any more: it was started again",
-                                    trn__ballista_client_target(run->backend->client), run->job_id);
+                                    trn__ballista_client_target(run->backend->client), id_of(run));
   end_with(run, status, error);
   trn__ballista_run_unref(run);
 }
 
+bool trn__ballista_run_told(trn_ballista_run *run, trn_ballista_job *job) {
+  trn_error *error = NULL;
+  trn_status status;
+  switch (job->state) {
+  case TRN_BALLISTA_UNKNOWN: return false;
+  case TRN_BALLISTA_QUEUED:
+  case TRN_BALLISTA_RUNNING: {
+    int planning = TRN_OPERATION_PLANNING;
+    if (job->state == TRN_BALLISTA_RUNNING)
+      atomic_compare_exchange_strong(&run->state, &planning, TRN_OPERATION_RUNNING);
+    pthread_mutex_lock(&run->mu);
+    run->is_seen = true;
+    bool cancels = run->is_cancelled;
+    pthread_mutex_unlock(&run->mu);
+    /* A cancel is lost on a job that is being planned: again, until it is over. */
+    if (cancels) trn__ballista_cancel(run->backend->client, id_of(run), trn__ballista_ignored, NULL, NULL);
+    return false;
+  }
+  case TRN_BALLISTA_FAILED:
+    status = trn__ballista_job_error(id_of(run), job->error, &error);
+    end_with(run, status, error);
+    break;
+  case TRN_BALLISTA_CANCELLED:
+    status = trn_error_set(&error, TRN_CANCELLED, NULL, "job %s was cancelled", id_of(run));
+    end_with(run, status, error);
+    break;
+  case TRN_BALLISTA_SUCCESSFUL: succeed(run, job); break;
+  }
+  return true;
+}
+
 static void polled(void *user, trn_status status, const trn_error *why, const trn_ballista_reply *reply) {
   trn_ballista_run *run = user;
-  trn_error *error = NULL;
   if (status) {
     poll_missed(run, status, why);
     return;
   }
   run->misses = 0;
-  switch (reply->job->state) {
-  case TRN_BALLISTA_UNKNOWN: poll_unknown(run); return;
-  case TRN_BALLISTA_QUEUED:
-  case TRN_BALLISTA_RUNNING: {
-    int planning = TRN_OPERATION_PLANNING;
-    run->is_seen = true;
-    if (reply->job->state == TRN_BALLISTA_RUNNING)
-      atomic_compare_exchange_strong(&run->state, &planning, TRN_OPERATION_RUNNING);
-    pthread_mutex_lock(&run->mu);
-    bool cancels = run->is_cancelled;
-    pthread_mutex_unlock(&run->mu);
-    /* A cancel is lost on a job that is being planned: again, until it is over. */
-    if (cancels) trn__ballista_cancel(run->backend->client, run->job_id, ignored, NULL, NULL);
+  if (reply->job->state == TRN_BALLISTA_UNKNOWN) {
+    poll_unknown(run);
+  } else if (!trn__ballista_run_told(run, reply->job)) {
     poll_later(run);
-    return;
+  } else {
+    stop_push(run);
+    trn__ballista_run_unref(run);
   }
-  case TRN_BALLISTA_FAILED:
-    status = trn__ballista_job_error(run->job_id, reply->job->error, &error);
-    end_with(run, status, error);
-    break;
-  case TRN_BALLISTA_CANCELLED:
-    status = trn_error_set(&error, TRN_CANCELLED, NULL, "job %s was cancelled", run->job_id);
-    end_with(run, status, error);
-    break;
-  case TRN_BALLISTA_SUCCESSFUL: succeed(run, reply->job); break;
-  }
-  trn__ballista_run_unref(run);
 }
 
 /* Has a reference of the run, which the completion takes over. */
 static void poll(void *argument) {
   trn_ballista_run *run = argument;
   trn_error *error = NULL;
-  trn_status status = trn__ballista_job_status(run->backend->client, run->job_id, polled, run, &error);
+  trn_status status = trn__ballista_job_status(run->backend->client, id_of(run), polled, run, &error);
   if (!status) return;
   poll_missed(run, status, error);
   trn_error_unref(error);
+}
+
+void trn__ballista_run_follow(trn_ballista_run *run) {
+  pthread_mutex_lock(&run->mu);
+  bool begins = !run->is_polled && !run->is_final;
+  run->is_polled |= begins;
+  pthread_mutex_unlock(&run->mu);
+  if (begins) poll_later(trn__ballista_run_ref(run));
 }
 
 /* ---- cancelling ---- */
@@ -240,16 +297,31 @@ void trn__ballista_run_cancel(void *self) {
   pthread_mutex_lock(&run->mu);
   bool is_first = !run->is_cancelled && !run->status && !run->is_cleaned;
   if (is_first) run->is_cancelled = true;
-  bool runs = is_first && !run->is_final, has_output = is_first && run->job;
+  bool runs = is_first && !run->is_final && id_of(run), has_output = is_first && run->job;
   run->poll_ms = TRN_BALLISTA_POLL_FIRST_MS;
   pthread_mutex_unlock(&run->mu);
   if (!is_first) return;
   /* Whether the job is over by now is not known: if so, its output goes with it, which nobody wants any more. */
-  if (runs) trn__ballista_cancel(run->backend->client, run->job_id, ignored, NULL, NULL);
+  if (runs) {
+    trn__ballista_cancel(run->backend->client, id_of(run), trn__ballista_ignored, NULL, NULL);
+    trn__ballista_run_follow(run); /* a push says nothing while a job goes on, and once may be too early */
+  }
   if (has_output) trn__ballista_output_stop(run);
   trn__ballista_run_ended(run, TRN_CANCELLED);
   /* Never inline; without memory, what happens next to the job or its fetches answers the pull. */
   trn__ballista_output_wake(run, false);
+}
+
+void trn__ballista_run_abandon(trn_ballista_run *run, trn_status status) {
+  bool may_run = status == TRN_CANCELLED || status == TRN_DEADLINE_EXCEEDED || status == TRN_UNAVAILABLE ||
+                 status == TRN_RESOURCE_EXHAUSTED;
+  if (may_run && id_of(run)) { /* followed until it is over, so that no cancel is lost */
+    trn__ballista_run_cancel(run);
+    return;
+  }
+  pthread_mutex_lock(&run->mu);
+  claim_end(run);
+  pthread_mutex_unlock(&run->mu);
 }
 
 /* ---- the operation ---- */
@@ -306,104 +378,6 @@ static trn_status operation_locations(void *self, void (*each)(void *user, const
   return status;
 }
 
-/* ---- blocking calls: metrics, and the answer to a submission ---- */
-
-/* Shared by who waits and the call, since who waits may give up. */
-typedef struct waiting {
-  atomic_size_t refs;
-  trn_ballista_client *client;
-  pthread_mutex_t mu;
-  pthread_cond_t changed;
-  /* guarded by mu */
-  bool is_done, is_left;
-  trn_status status;
-  trn_error *error;
-  char *text;
-} waiting;
-
-static void waiting_unref(waiting *w) {
-  if (atomic_fetch_sub_explicit(&w->refs, 1, memory_order_acq_rel) != 1) return;
-  trn_error_unref(w->error);
-  trn__ballista_client_unref(w->client);
-  pthread_cond_destroy(&w->changed);
-  pthread_mutex_destroy(&w->mu);
-  free(w->text);
-  free(w);
-}
-
-/* With the reference of the call that is going to be made. NULL: no memory. */
-static waiting *waiting_create(trn_ballista_client *client) {
-  waiting *w = calloc(1, sizeof *w);
-  if (!w) return NULL;
-  atomic_init(&w->refs, 2);
-  w->client = trn__ballista_client_ref(client);
-  pthread_mutex_init(&w->mu, NULL);
-  pthread_cond_init(&w->changed, NULL);
-  return w;
-}
-
-static void answered(void *user, trn_status status, const trn_error *error, const trn_ballista_reply *reply) {
-  waiting *w = user;
-  const char *text = reply->job_id ? reply->job_id : reply->metrics;
-  pthread_mutex_lock(&w->mu);
-  w->status = status;
-  w->error = error ? trn_error_ref((trn_error *)error) : NULL;
-  w->text = !status && text ? strdup(text) : NULL;
-  w->is_done = true;
-  bool is_left = w->is_left;
-  pthread_cond_signal(&w->changed);
-  pthread_mutex_unlock(&w->mu);
-  if (is_left && reply->job_id) trn__ballista_cancel(w->client, reply->job_id, ignored, NULL, NULL);
-  waiting_unref(w);
-}
-
-/* Until the answer is there, or nobody wants it. locks: w->mu held */
-static void wait_while(waiting *w, const trn_cancel *cancel) {
-  while (!w->is_done && !trn_cancel_is_requested(cancel)) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += TRN_BALLISTA_POLL_MS * 1000000L;
-    if (until.tv_nsec >= 1000000000L) until.tv_nsec -= 1000000000L, until.tv_sec++;
-    if (cancel)
-      pthread_cond_timedwait(&w->changed, &w->mu, &until);
-    else
-      pthread_cond_wait(&w->changed, &w->mu);
-  }
-}
-
-/* Waits for what was started with `status`; takes `w`, gives the text (free). thread: none of the connector's. */
-static trn_status wait_for(waiting *w, trn_status status, const trn_cancel *cancel, char **text, trn_error **error) {
-  if (status) {
-    waiting_unref(w); /* there was no call */
-    waiting_unref(w);
-    return status;
-  }
-  pthread_mutex_lock(&w->mu);
-  wait_while(w, cancel);
-  w->is_left = !w->is_done;
-  if (w->is_left) {
-    status = trn_error_set(error, TRN_CANCELLED, NULL, "the query was cancelled");
-  } else if (w->status) {
-    status = w->status;
-    if (error) *error = w->error, w->error = NULL;
-  } else if (!w->text) {
-    status = trn__no_memory(error);
-  }
-  *text = status ? NULL : w->text;
-  if (!status) w->text = NULL;
-  pthread_mutex_unlock(&w->mu);
-  waiting_unref(w);
-  return status;
-}
-
-static trn_status operation_metrics(void *self, char **out) {
-  trn_ballista_run *run = self;
-  waiting *w = waiting_create(run->backend->client);
-  if (!w) return TRN_RESOURCE_EXHAUSTED;
-  trn_status status = trn__ballista_job_metrics(run->backend->client, run->job_id, answered, w, NULL);
-  return wait_for(w, status, NULL, out, NULL);
-}
-
 static void operation_destroy(void *self) {
   trn_ballista_run *run = self;
   if (!atomic_load(&run->is_read)) trn__ballista_run_cancel(run); /* with a stream it is the stream that says so */
@@ -414,108 +388,10 @@ static const trn_operation_ops operation_ops = {.struct_size = sizeof(trn_operat
                                                 .state = operation_state,
                                                 .cancel = trn__ballista_run_cancel,
                                                 .result_stream = operation_stream,
-                                                .metrics = operation_metrics,
+                                                .metrics = trn__ballista_run_metrics,
                                                 .destroy = operation_destroy,
                                                 .locations = operation_locations};
 
-/* ---- submitting ---- */
-
-/* What a stock client sends as well, so that a scheduler's defaults do not matter: joins hang with dynamic filters,
- * physical scalar subqueries have no codec, and files' own layouts of text columns are what we know. */
-static const trn_kv safe_settings[] = {
-    {"datafusion.optimizer.enable_dynamic_filter_pushdown", "false"},
-    {"datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", "false"},
-    {"datafusion.execution.parquet.schema_force_view_types", "false"},
-    {"datafusion.sql_parser.map_string_types_to_utf8view", "false"},
-};
-enum { SAFE_COUNT = sizeof safe_settings / sizeof *safe_settings };
-
-static void settings_add(void *user, const char *key, const char *value) {
-  trn_ballista_settings *s = user;
-  for (size_t i = 0; i < SAFE_COUNT; i++)
-    if (strcmp(key, safe_settings[i].key) == 0 && s->count >= SAFE_COUNT) return; /* nobody changes them */
-  if (!value || (strncmp(key, "ballista.", 9) != 0 && strncmp(key, "datafusion.", 11) != 0)) return;
-  if (s->count == s->capacity) {
-    size_t capacity = s->capacity ? 2 * s->capacity : 16;
-    trn_kv *items = realloc(s->items, capacity * sizeof *items);
-    if (!items) {
-      s->failed = true;
-      return;
-    }
-    s->items = items, s->capacity = capacity;
-  }
-  s->items[s->count] = (trn_kv){strdup(key), strdup(value)};
-  s->failed |= !s->items[s->count].key || !s->items[s->count].value;
-  s->count++;
-}
-
-void trn__ballista_settings_finish(trn_ballista_settings *s) {
-  for (size_t i = 0; i < s->count; i++) {
-    free((char *)s->items[i].key);
-    free((char *)s->items[i].value);
-  }
-  free(s->items);
-}
-
-trn_status trn__ballista_settings_collect(const trn_ballista_options *o, trn_session *session, const char *name,
-                                          trn_ballista_settings *out, trn_error **error) {
-  *out = (trn_ballista_settings){0};
-  for (size_t i = 0; i < SAFE_COUNT; i++) settings_add(out, safe_settings[i].key, safe_settings[i].value);
-  for (size_t i = 0; i < o->setting_count; i++) settings_add(out, o->settings[i].key, o->settings[i].value);
-  trn_status status = trn_session_each(session, settings_add, out);
-  settings_add(out, "ballista.job.name", name);
-  if (out->failed) status = TRN_RESOURCE_EXHAUSTED;
-  return status ? trn__no_memory(error) : TRN_OK;
-}
-
-static trn_status submit(trn_ballista_run *run, const trn_execute_request *request, trn_session *session,
-                         trn_slice plan, trn_error **error) {
-  trn_ballista_settings settings;
-  trn_status status =
-      trn__ballista_settings_collect(&run->backend->options, session, request->operation_id, &settings, error);
-  waiting *w = status ? NULL : waiting_create(run->backend->client);
-  if (!w) {
-    trn__ballista_settings_finish(&settings);
-    if (plan.release) plan.release(plan.owner);
-    return status ? status : trn__no_memory(error);
-  }
-  trn_ballista_query query = {.kind = TRN_BALLISTA_LOGICAL,
-                              .plan = plan,
-                              .session_id = trn_session_id(session),
-                              .settings = settings.items,
-                              .setting_count = settings.count,
-                              .operation_id = request->operation_id};
-  status = trn__ballista_execute(run->backend->client, &query, answered, w, error);
-  trn__ballista_settings_finish(&settings);
-  return wait_for(w, status, request->cancel, &run->job_id, error);
-}
-
-trn_status trn__ballista_run_start(trn_ballista *b, const trn_execute_request *request, trn_session *session,
-                                   trn_slice plan, const struct ArrowSchema *schema, trn_operation **out,
-                                   trn_error **error) {
-  trn_ballista_run *run = run_create(b, request, schema, error);
-  if (!run) {
-    if (plan.release) plan.release(plan.owner);
-    return TRN_RESOURCE_EXHAUSTED;
-  }
-  trn_status status = submit(run, request, session, plan, error);
-  if (status) {
-    trn__ballista_run_unref(run);
-    return status;
-  }
-  run->submitted_ns = trn__now_ns();
-  run->poll_ms = TRN_BALLISTA_POLL_FIRST_MS;
-  run->is_held = request->holds_output;
-  trn__ballista_run_ref(run); /* the poll's */
-  atomic_fetch_add(&b->following, 1);
-  if (trn_operation_create(&operation_ops, run, request->operation_id, out)) {
-    status = trn__no_memory(error);
-    atomic_fetch_sub(&b->following, 1);
-    trn__ballista_run_cancel(run); /* once may be too early, which nobody is left to mend */
-    trn__ballista_run_unref(run);
-    trn__ballista_run_unref(run);
-    return status;
-  }
-  poll_later(run);
-  return TRN_OK;
+trn_status trn__ballista_run_operation(trn_ballista_run *run, const char *id, trn_operation **out) {
+  return trn_operation_create(&operation_ops, run, id, out);
 }

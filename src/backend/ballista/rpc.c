@@ -178,13 +178,14 @@ static long major_of(const char *version, size_t size) {
 }
 
 /* The scheduler says its version in the headers of its answer to a query; one that does not is older than 55. */
-static trn_status check_version(const trn_ballista_client *client, const trn_client_result *result, trn_error **error) {
+static trn_status check_version(const trn_ballista_client *client, const trn_metadata *headers, size_t count,
+                                trn_error **error) {
   const char *version = NULL;
   size_t size = 0;
-  for (size_t i = 0; i < result->initial_count; i++) {
-    if (strcmp(result->initial[i].key, TRN_BALLISTA_VERSION_HEADER) != 0) continue;
-    version = result->initial[i].value;
-    size = result->initial[i].size;
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(headers[i].key, TRN_BALLISTA_VERSION_HEADER) != 0) continue;
+    version = headers[i].value;
+    size = headers[i].size;
   }
   if (version && major_of(version, size) == major_of(TRN_BALLISTA_VERSION, strlen(TRN_BALLISTA_VERSION))) return TRN_OK;
   return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL,
@@ -413,7 +414,7 @@ static trn_status read_submitted(unary *u, const trn_client_result *result, trn_
                          u->client->options.target);
   u->text = strndup(id.data, id.size);
   if (!u->text) return trn__no_memory(error);
-  status = check_version(u->client, result, error);
+  status = check_version(u->client, result->initial, result->initial_count, error);
   if (status) trn__ballista_cancel(u->client, u->text, ignored, NULL, NULL);
   reply->job_id = u->text;
   return status;
@@ -442,10 +443,10 @@ struct trn_ballista_push {
   atomic_size_t refs; /* the caller's, and the call's until its end */
   trn_ballista_client *client;
   trn_client_call *call; /* set before anything is sent */
-  trn_ballista_status_fn on_status;
-  trn_ballista_done done;
+  trn_ballista_push_handlers handlers;
   void *user;
-  trn_error *error; /* of a status that cannot be read */
+  /* touched by the call's callbacks only */
+  trn_error *error; /* of an answer that cannot be used */
   trn_status status;
   trn_ballista_job *last;
 };
@@ -463,6 +464,15 @@ void trn__ballista_push_cancel(trn_ballista_push *push) {
   trn_client_call_cancel(push->call);
 }
 
+static void push_initial(trn_client_call *call, void *user, const trn_metadata *metadata, size_t count) {
+  trn_ballista_push *push = user;
+  push->status = check_version(push->client, metadata, count, &push->error);
+  if (push->status)
+    trn_client_call_cancel(call);
+  else
+    push->handlers.on_taken(push->user);
+}
+
 static void push_message(trn_client_call *call, void *user, trn_slice message) {
   trn_ballista_push *push = user;
   trn_ballista_job *job = NULL;
@@ -474,7 +484,7 @@ static void push_message(trn_client_call *call, void *user, trn_slice message) {
   }
   trn__ballista_job_unref(push->last);
   push->last = job;
-  push->on_status(push->user, job);
+  push->handlers.on_status(push->user, job);
   trn_client_call_recv(call);
 }
 
@@ -483,26 +493,28 @@ static void push_done(trn_client_call *call, void *user, const trn_client_result
   trn_ballista_reply reply = {.job = push->last};
   (void)call;
   if (!push->status && result->status) push->status = who(push->client, "ExecuteQueryPush", result, &push->error);
-  if (!push->status) {
-    push->status = check_version(push->client, result, &push->error);
-    if (push->status && push->last && *push->last->id && !trn__ballista_is_final(push->last->state))
-      trn__ballista_cancel(push->client, push->last->id, ignored, NULL, NULL);
-  }
-  push->done(push->user, push->status, push->error, &reply);
+  push->handlers.on_done(push->user, push->status, push->error, &reply);
   trn__ballista_push_unref(push);
 }
 
-trn_status trn__ballista_execute_push(trn_ballista_client *client, const trn_ballista_query *query,
-                                      trn_ballista_status_fn on_status, trn_ballista_done done, void *user,
-                                      trn_ballista_push **out, trn_error **error) {
-  static const trn_client_handlers handlers = {
-      .struct_size = sizeof handlers, .on_message = push_message, .on_done = push_done};
+static trn_status push_start(trn_ballista_push *push, trn_error **error) {
+  static const trn_client_handlers handlers = {.struct_size = sizeof handlers,
+                                               .on_initial = push_initial,
+                                               .on_message = push_message,
+                                               .on_done = push_done};
   trn_client_request request = {.struct_size = sizeof request,
                                 .path = SCHEDULER "ExecuteQueryPush",
                                 .kind = TRN_METHOD_SERVER_STREAM,
                                 .metadata = &version_header,
                                 .metadata_count = 1,
-                                .handlers = &handlers};
+                                .handlers = &handlers,
+                                .user = push};
+  return trn_client_call_start(push->client->scheduler, &request, &push->call, error);
+}
+
+trn_status trn__ballista_execute_push(trn_ballista_client *client, const trn_ballista_query *query,
+                                      const trn_ballista_push_handlers *handlers, void *user, trn_ballista_push **out,
+                                      trn_error **error) {
   trn_strbuf head = query_head(query);
   trn_ballista_push *push = head.failed ? NULL : calloc(1, sizeof *push);
   trn_status status = push ? TRN_OK : trn__no_memory(error);
@@ -510,9 +522,8 @@ trn_status trn__ballista_execute_push(trn_ballista_client *client, const trn_bal
   if (!status) {
     atomic_init(&push->refs, 2);
     push->client = trn__ballista_client_ref(client);
-    push->on_status = on_status, push->done = done, push->user = user;
-    request.user = push;
-    status = trn_client_call_start(client->scheduler, &request, &push->call, error);
+    push->handlers = *handlers, push->user = user;
+    status = push_start(push, error);
   }
   if (status) {
     trn_slice plan = query->plan;

@@ -125,13 +125,18 @@ trn_status trn__ballista_cancel(trn_ballista_client *client, const char *job_id,
 trn_status trn__ballista_clean(trn_ballista_client *client, const char *job_id, trn_ballista_done done, void *user,
                                trn_error **error);
 
-/* ExecuteQueryPush: one job, told of as it goes on. on_status is asked for again as soon as it returns. */
+/* ExecuteQueryPush: one job, told of as it goes on. */
 typedef struct trn_ballista_push trn_ballista_push;
-typedef void (*trn_ballista_status_fn)(void *user, trn_ballista_job *job); /* borrowed */
+typedef struct trn_ballista_push_handlers {
+  void (*on_taken)(void *user); /* once, before any status: by a scheduler that can read the plan */
+  void (*on_status)(void *user, trn_ballista_job *job); /* borrowed; the next one is asked for when it returns */
+  trn_ballista_done on_done; /* last; without on_taken: as that of trn__ballista_execute */
+} trn_ballista_push_handlers;
+/* Waits as long as it takes, but not for on_taken. Gives `*out` (unref). thread: any */
 trn_status trn__ballista_execute_push(trn_ballista_client *client, const trn_ballista_query *query,
-                                      trn_ballista_status_fn on_status, trn_ballista_done done, void *user,
-                                      trn_ballista_push **out, trn_error **error);
-/* Stops listening (`done` comes with CANCELLED); the job runs on. */
+                                      const trn_ballista_push_handlers *handlers, void *user, trn_ballista_push **out,
+                                      trn_error **error);
+/* Stops listening (on_done comes with CANCELLED); the job runs on. */
 void trn__ballista_push_cancel(trn_ballista_push *push);
 void trn__ballista_push_unref(trn_ballista_push *push);
 

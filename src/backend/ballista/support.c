@@ -9,9 +9,16 @@ static trn_walk find_own(void *user, const trn_expr *expr, const trn_rel *holder
   return *found ? TRN_WALK_STOP : TRN_WALK_ON;
 }
 
+static trn_walk find_own_relation(void *user, const trn_rel *rel) {
+  const char **found = user;
+  if (rel->kind == TRN_REL_WRITE) *found = "WRITE";
+  if (rel->kind == TRN_REL_SAMPLE) *found = "SAMPLE";
+  return *found ? TRN_WALK_STOP : TRN_WALK_ON;
+}
+
 const char *trn__ballista_own_function(const trn_plan *plan) {
   const char *found = NULL;
-  const trn_visitor visitor = {.expr = find_own, .user = &found};
+  const trn_visitor visitor = {.rel = find_own_relation, .expr = find_own, .user = &found};
   return trn__plan_walk(plan->root, &visitor) == TRN_RESOURCE_EXHAUSTED ? "?" : found;
 }
 
