@@ -8,7 +8,7 @@ root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
 say() { printf '%s\n' "$*" >&2; }
 
 packages="cmake ninja-build pkg-config gcc libnghttp2-dev libuv1-dev libssl-dev zlib1g-dev libprotobuf-c-dev protobuf-compiler
-protobuf-c-compiler libcmocka-dev libcjson-dev libyaml-dev libsqlite3-dev liblz4-dev python3-venv maven postgresql"
+protobuf-c-compiler libcmocka-dev libcjson-dev libyaml-dev libsqlite3-dev liblz4-dev libzstd-dev libbz2-dev python3-venv maven postgresql"
 missing=""
 if command -v dpkg-query >/dev/null 2>&1; then
   for package in $packages; do

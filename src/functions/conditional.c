@@ -52,6 +52,11 @@ static trn_status raise_read_failure(fn_call *call) {
   return status;
 }
 
+/* Only the column of malformed records is asked for, and a file has no other. */
+static trn_status raise_only_corrupt(fn_call *call) {
+  return call->rows == 0 ? TRN_OK : fn__raise(&call->report, "UNSUPPORTED_FEATURE.QUERY_ONLY_CORRUPT_RECORD_COLUMN", NULL);
+}
+
 static trn_status bind_path(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
   (void)schema;
   if (call->count != 1 || call->columns[0].type.kind != FN_STRING) return fn__mismatch(call);
@@ -254,6 +259,7 @@ static trn_status bind_compare(fn_call *call, fn_type *out, struct ArrowSchema *
   { "trn." name, TRN_IMMUTABLE, FN_STRICT, op, bind_compare, compare }
 const fn_scalar fn__conditional_table[] = {
     {"trn.raise_read_failure", TRN_VOLATILE, 0, 0, bind_path, raise_read_failure},
+    {"trn.raise_only_corrupt", TRN_VOLATILE, 0, 0, bind_path, raise_only_corrupt},
     {"trn.raise_limit_length", TRN_VOLATILE, 0, 0, bind_limit, raise_limit_length},
     {"trn.raise_error", TRN_VOLATILE, FN_POSITION, 0, bind_raise, raise_error}, /* volatile: not to be folded away */
     {"trn.greatest", TRN_IMMUTABLE, 0, 1, bind_extreme, extreme},

@@ -14,41 +14,45 @@ static bool at_separator(const dialect *d, fn_text text, size_t at) {
          memcmp(text.data + at, d->separator.data, d->separator.size) == 0;
 }
 
-/* The end of the quoted value whose quote is at `at`: behind the closing quote, which a separator or the end follows;
- * or 0, and then the quote is as any other character. */
-static size_t quoted_end(const dialect *d, fn_text text, size_t at) {
-  for (size_t i = at + 1; i < text.size; i++) {
-    if (text.data[i] == d->escape && d->escape != d->quote && i + 1 < text.size)
-      i++;
-    else if (text.data[i] == d->quote && (i + 1 == text.size || at_separator(d, text, i + 1)))
-      return i + 1;
+/* A value: as it stands from start to end; or quoted from start to stop (which is its end or, where a quote that is not
+ * escaped stands inside, the place of that quote: then it goes on as it stands, and its first quote belongs to it). */
+typedef struct value {
+  size_t start, stop, end;
+  bool quoted, open; /* open: the quotes do not end */
+} value;
+
+static value value_at(const dialect *d, fn_text text, size_t at) {
+  value v = {at, at, at, false, false};
+  v.quoted = d->quote && at < text.size && text.data[at] == d->quote;
+  if (v.quoted) {
+    size_t i = at + 1;
+    for (; i < text.size; i++) {
+      bool doubled = d->escape == d->quote && text.data[i] == d->quote && i + 1 < text.size && text.data[i + 1] == d->quote;
+      if (doubled || (text.data[i] == d->escape && d->escape != d->quote && i + 1 < text.size)) i++;
+      else if (text.data[i] == d->quote) break;
+    }
+    v.open = i >= text.size;
+    v.stop = v.end = v.open ? text.size : i;
+    if (v.open) return v;
+    if (i + 1 == text.size || at_separator(d, text, i + 1)) {
+      v.end = i + 1;
+      return v;
+    }
   }
-  return 0;
+  while (v.end < text.size && !at_separator(d, text, v.end)) v.end++;
+  return v;
 }
 
-static size_t field_end(const dialect *d, fn_text text, size_t at, bool *quoted) {
-  size_t end = at < text.size && d->quote && text.data[at] == d->quote ? quoted_end(d, text, at) : 0;
-  *quoted = end != 0;
-  if (end) return end;
-  while (at < text.size && !at_separator(d, text, at)) at++;
-  return at;
-}
-
-/* A quote inside of quotes that is doubled or escaped. */
-static bool put_quoted(fn_bytes *out, const dialect *d, fn_text text) {
-  bool doubled = false;
-  for (size_t i = 0; i < text.size; i++) doubled |= text.data[i] == d->quote && (i == 0 || text.data[i - 1] != d->escape);
-  if (doubled) { /* univocity gives such a value back with its quotes */
-    return fn__bytes_append(out, &d->quote, 1) && fn__bytes_append(out, text.data, text.size) &&
-           fn__bytes_append(out, &d->quote, 1);
-  }
-  for (size_t i = 0; i < text.size; i++) {
-    bool escaped = text.data[i] == d->escape && i + 1 < text.size &&
-                   (text.data[i + 1] == d->quote || text.data[i + 1] == d->escape);
-    if (!fn__bytes_append(out, text.data + i + escaped, 1)) return false;
+/* The value as univocity gives it. */
+static bool put_value(fn_bytes *out, const dialect *d, fn_text text, const value *v) {
+  bool whole = v->open || v->end == v->stop + 1;
+  bool good = whole || fn__bytes_append(out, &d->quote, 1);
+  for (size_t i = v->start + 1; i < v->stop && good; i++) {
+    bool escaped = text.data[i] == d->escape && i + 1 < v->stop && (text.data[i + 1] == d->quote || text.data[i + 1] == d->escape);
     i += escaped;
+    good = fn__bytes_append(out, text.data + i, 1);
   }
-  return true;
+  return good && (whole || fn__bytes_append(out, text.data + v->stop, v->end - v->stop));
 }
 
 static char first_of(const fn_column *column) {
@@ -58,7 +62,7 @@ static char first_of(const fn_column *column) {
 
 static trn_status csv_field(fn_call *call) {
   const fn_column *c = call->columns;
-  fn_bytes value = {0};
+  fn_bytes made = {0};
   bool good = true;
   for (int64_t row = 0; row < call->rows && good; row++) {
     if (fn__row_is_null(&call->out, row)) {
@@ -68,24 +72,20 @@ static trn_status csv_field(fn_call *call) {
     fn_text text = fn__get_text(&c[0], row);
     dialect d = {fn__get_text(&c[2], row), first_of(&c[3]), first_of(&c[4])};
     int32_t wanted = fn__get_i32(&c[1], row);
-    bool quoted = false, there = true;
-    size_t at = 0, end = field_end(&d, text, 0, &quoted);
+    value v = value_at(&d, text, 0);
+    bool there = true;
     for (int32_t i = 0; i < wanted && there; i++) {
-      there = at_separator(&d, text, end);
-      if (!there) break;
-      at = end + d.separator.size;
-      end = field_end(&d, text, at, &quoted);
+      there = at_separator(&d, text, v.end);
+      if (there) v = value_at(&d, text, v.end + d.separator.size);
     }
-    fn_text found = {text.data + at + quoted, there ? end - at - 2 * (size_t)quoted : 0};
-    value.size = 0;
-    good = !quoted || put_quoted(&value, &d, found);
-    if (quoted) found = (fn_text){value.data, value.size};
-    if (!there || found.size == 0)
-      fn__push_null(&call->out);
-    else
-      fn__push(&call->out, found.data, found.size);
+    fn_text found = {text.data + v.start, there ? v.end - v.start : 0};
+    made.size = 0;
+    good = !v.quoted || !there || put_value(&made, &d, text, &v);
+    if (v.quoted && there) found = (fn_text){made.data, made.size};
+    if (found.size == 0) fn__push_null(&call->out);
+    else fn__push(&call->out, found.data, found.size);
   }
-  fn__bytes_clear(&value);
+  fn__bytes_clear(&made);
   return good ? TRN_OK : fn__raise_out_of_memory(&call->report);
 }
 
@@ -106,12 +106,11 @@ static trn_status csv_count(fn_call *call) {
   const fn_column *c = call->columns;
   for (int64_t row = 0; row < call->rows; row++) {
     int32_t count = 1;
-    bool quoted;
     if (!fn__row_is_null(&call->out, row)) {
       fn_text text = fn__get_text(&c[0], row);
       dialect d = {fn__get_text(&c[1], row), first_of(&c[2]), first_of(&c[3])};
-      size_t end = field_end(&d, text, 0, &quoted);
-      for (; at_separator(&d, text, end); count++) end = field_end(&d, text, end + d.separator.size, &quoted);
+      size_t end = value_at(&d, text, 0).end;
+      for (; at_separator(&d, text, end); count++) end = value_at(&d, text, end + d.separator.size).end;
     }
     ((int32_t *)call->out.data)[row] = count;
   }

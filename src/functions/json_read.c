@@ -1,4 +1,4 @@
-/* from_json(text, typed null, zone[, timestamp pattern, date pattern, field of bad records or -1, fails]): JSON into
+/* from_json(text, typed null, zone[, timestamp pattern, date pattern, field of bad records or -1, fails[, exact]]): JSON into
  * values of the null's type. What does not fit is null, and a text that is no JSON gives a struct of nulls, as Spark's
  * permissive mode; a field of the struct may take the text then. */
 #include "functions/calendar.h"
@@ -21,6 +21,7 @@ typedef struct reader {
   const fn_pattern *timestamps, *dates; /* NULL: as casts read them */
   int64_t corrupt;                      /* the field of the root that takes a bad record's text, or -1 */
   bool bad;                             /* something did not fit */
+  bool exact;                           /* texts of what is no string are as they stand */
   fn_text record;                       /* what that field gets; empty: null */
 } reader;
 
@@ -117,6 +118,7 @@ static bool read_text(reader *r, uint32_t index) {
     fn_text text = fn__json_string(&r->json, node);
     return put_text(r, text.data, text.size);
   }
+  if (r->exact) return put_text(r, r->json.source.data + node->start, node->source_end - node->start);
   r->text.size = 0;
   return fn__json_put(&r->text, &r->json, index) && put_text(r, r->text.data, r->text.size);
 }
@@ -231,8 +233,9 @@ static trn_status from_json(fn_call *call) {
     if (!fn__pattern_compile(pattern, &patterns[i])) return fn__mismatch(call);
     *(i ? &r.dates : &r.timestamps) = &patterns[i];
   }
-  r.corrupt = call->count == 7 ? fn__get_i32(&call->columns[5], 0) : -1;
-  bool fails = call->count == 7 && fn__get_bool(&call->columns[6], 0), bad_record = false;
+  r.corrupt = call->count >= 7 ? fn__get_i32(&call->columns[5], 0) : -1;
+  bool fails = call->count >= 7 && fn__get_bool(&call->columns[6], 0), bad_record = false;
+  r.exact = call->count == 8 && fn__get_bool(&call->columns[7], 0);
   bool good = fn__sink_init(&sink, schema);
   if (!good) return fn__raise_out_of_memory(&call->report);
   for (int64_t row = 0; row < call->rows && good; row++) {
@@ -288,7 +291,7 @@ static bool is_readable(const struct ArrowSchema *schema, int depth) {
 }
 
 static trn_status bind_from_json(fn_call *call, fn_type *out, struct ArrowSchema *schema) {
-  bool good = (call->count == 3 || (call->count == 7 && call->columns[3].type.kind == FN_STRING &&
+  bool good = (call->count == 3 || ((call->count == 7 || (call->count == 8 && call->columns[7].type.kind == FN_BOOL)) && call->columns[3].type.kind == FN_STRING &&
                                     call->columns[4].type.kind == FN_STRING && call->columns[5].type.kind == FN_INT32 &&
                                     call->columns[6].type.kind == FN_BOOL)) &&
               call->columns[0].type.kind == FN_STRING && call->columns[1].type.kind >= FN_LIST &&

@@ -41,59 +41,49 @@ static bool at_separator(const inference *n, const char *text, size_t size, size
   return at + length <= size && memcmp(text + at, n->options->separator, length) == 0;
 }
 
-/* Behind the closing quote of the value that is quoted at `at`; 0: it has none. */
+/* Where the quotes of the value at `at` end, or where a quote that is not escaped stands inside; size: they do not end. */
 static size_t quoted_end(const inference *n, const char *text, size_t size, size_t at) {
-  for (size_t i = at + 1; i < size; i++) {
-    if (text[i] == n->options->escape && n->options->escape != n->options->quote && i + 1 < size) i++;
-    else if (text[i] == n->options->quote && n->options->escape == n->options->quote && i + 1 < size && text[i + 1] == n->options->quote) i++;
-    else if (text[i] == n->options->quote && (i + 1 == size || at_separator(n, text, size, i + 1))) return i + 1;
+  char quote = n->options->quote, escape = n->options->escape;
+  size_t i = at + 1;
+  for (; i < size; i++) {
+    bool doubled = escape == quote && text[i] == quote && i + 1 < size && text[i + 1] == quote;
+    if (doubled || (text[i] == escape && escape != quote && i + 1 < size)) i++;
+    else if (text[i] == quote) break;
   }
-  return 0;
+  return i < size ? i : size;
 }
 
-/* The next cell from *at on; *at: behind it. *open: its quotes do not end. False: out of memory. */
-static bool next_cell(inference *n, const char *text, size_t size, size_t *at, const char **cell, size_t *cell_size, bool *open) {
-  size_t start = *at, end = 0;
+/* The next cell from *at on; *at: behind it. A quote inside that is not escaped belongs to it, as the first one then does,
+ * up to the separator. False: out of memory. */
+static bool next_cell(inference *n, const char *text, size_t size, size_t *at, const char **cell, size_t *cell_size) {
+  size_t start = *at, end = start, length = 0;
   bool quoted = n->options->quote && start < size && text[start] == n->options->quote;
-  if (quoted) end = quoted_end(n, text, size, start);
-  *open = quoted && !end;
-  *cell = text + start;
-  if (!end) {
-    for (end = start; end < size && !at_separator(n, text, size, end);) end++;
-    *cell_size = end - start;
-    *at = end;
-    return true;
-  }
+  size_t stop = quoted ? quoted_end(n, text, size, start) : start;
+  bool whole = quoted && (stop == size || stop + 1 == size || at_separator(n, text, size, stop + 1));
+  if (whole) end = stop < size ? stop + 1 : size;
+  else
+    for (end = stop; end < size && !at_separator(n, text, size, end);) end++;
+  *at = end;
+  *cell = text + start, *cell_size = end - start;
+  if (!whole) return true; /* what its type is, and a name, do not depend on escapes before such a quote */
   if (n->room < end - start) {
     char *larger = realloc(n->cell, end - start);
     if (!larger) return false;
     n->cell = larger, n->room = end - start;
   }
-  size_t length = 0;
-  for (size_t i = start + 1; i + 1 < end; i++) {
-    bool escaped = i + 2 < end && text[i] == n->options->escape && (text[i + 1] == n->options->quote || text[i + 1] == n->options->escape);
+  for (size_t i = start + 1; i < stop; i++) {
+    bool escaped = i + 1 < stop && text[i] == n->options->escape && (text[i + 1] == n->options->quote || text[i + 1] == n->options->escape);
     n->cell[length++] = text[escaped ? ++i : i];
   }
-  *cell = n->cell, *cell_size = length, *at = end;
+  *cell = n->cell ? n->cell : "", *cell_size = length;
   return true;
 }
 
-static bool is_open(inference *n, const char *text, size_t size) {
-  bool open = false;
-  size_t cell_size;
-  const char *cell;
-  for (size_t at = 0;; at += strlen(n->options->separator)) {
-    if (!next_cell(n, text, size, &at, &cell, &cell_size, &open) || open || !at_separator(n, text, size, at)) return open;
-  }
-}
-
-/* A record: a line, or several when quotes go on. Empty lines and comments are none. */
-static bool next_record(inference *n, spark_lines *lines, const char **text, size_t *size) {
+/* Empty lines and comments are no records. */
+static bool next_record(inference *n, spark_records *records, const char **text, size_t *size) {
   do {
-    if (!spark__lines_next(lines, text, size)) return false;
+    if (!spark__records_next(records, text, size)) return false;
   } while (!*size || (n->options->comment && (*text)[0] == n->options->comment));
-  while (n->options->multi_line && *size < TRN_SQL_BYTES_MAX && is_open(n, *text, *size))
-    if (!spark__lines_more(lines, text, size)) break;
   return true;
 }
 
@@ -204,9 +194,8 @@ static trn_status name_columns(inference *n, const char *text, size_t size) {
   for (size_t at = 0;; at += strlen(n->options->separator)) {
     const char *cell;
     size_t cell_size;
-    bool open;
     char *copy = NULL;
-    if (next_cell(n, text, size, &at, &cell, &cell_size, &open)) copy = trn__arena_str(n->t->arena, cell, cell_size);
+    if (next_cell(n, text, size, &at, &cell, &cell_size)) copy = trn__arena_str(n->t->arena, cell, cell_size);
     if (!copy || !trn__vec_push(&cells, copy)) {
       status = trn__no_memory(n->error);
       break;
@@ -235,8 +224,7 @@ static bool look_at(inference *n, const char *text, size_t size) {
   for (size_t i = 0; i < n->count; i++) {
     const char *cell;
     size_t cell_size;
-    bool open;
-    if (!next_cell(n, text, size, &at, &cell, &cell_size, &open)) return false;
+    if (!next_cell(n, text, size, &at, &cell, &cell_size)) return false;
     grow(n, &n->columns[i], cell, cell_size);
     if (!at_separator(n, text, size, at)) break;
     at += strlen(n->options->separator);
@@ -245,25 +233,21 @@ static bool look_at(inference *n, const char *text, size_t size) {
 }
 
 static trn_status look_at_file(inference *n, const char *path) {
-  spark_lines lines;
+  spark_records records;
   const char *text;
   size_t size;
   trn_status status = TRN_OK;
-  if (!spark__lines_open(&lines, path))
-    return trn_error_set(n->error, TRN_PERMISSION_DENIED, NULL, "The file %s cannot be read", path);
-  for (bool first = true; !status && next_record(n, &lines, &text, &size); first = false) {
-    if (first && size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) text += 3, size -= 3;
+  bool open = spark__records_open(&records, path, n->options, n->options->multi_line ? SPARK_CUT_CSV : SPARK_CUT_LINES), enough = false;
+  for (bool first = true; open && !status && !enough && next_record(n, &records, &text, &size); first = false) {
     if (!n->columns) status = name_columns(n, text, size);
-    if (first && n->options->header) {
-      if (!n->options->infer) break;
-      continue;
-    }
-    if (!n->options->infer) break;
+    enough = !n->options->infer;
+    if ((first && n->options->header) || enough) continue;
     if (!status && !look_at(n, text, size)) status = trn__no_memory(n->error);
     if (n->t->is_cancelled && n->t->is_cancelled(n->t->cancel_user))
       status = trn_error_set(n->error, TRN_CANCELLED, NULL, "The query was cancelled");
   }
-  spark__lines_close(&lines);
+  if (!status) status = spark__records_status(n->t, &records, path, n->error);
+  spark__records_close(&records);
   return status;
 }
 

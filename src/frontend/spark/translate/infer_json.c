@@ -129,8 +129,22 @@ static void merge(parser *p, shape *a, const shape *b, unsigned depth) {
 
 /* ---- one value ---- */
 
+/* Behind the comment at `at`, or NULL when there is none. */
+static const char *after_comment(const char *at, const char *end) {
+  if (end - at < 2 || *at != '/') return NULL;
+  if (at[1] == '/') {
+    const char *line = memchr(at, '\n', (size_t)(end - at));
+    return line ? line : end;
+  }
+  const char *close = at[1] == '*' ? memmem(at + 2, (size_t)(end - at - 2), "*/", 2) : NULL;
+  return close ? close + 2 : NULL;
+}
+
 static void blanks(parser *p) {
-  while (p->at < p->end && strchr(" \t\r\n", *p->at) && *p->at) p->at++;
+  for (const char *after; p->at < p->end; p->at = after) {
+    after = *p->at && strchr(" \t\r\n", *p->at) ? p->at + 1 : p->options->comments ? after_comment(p->at, p->end) : NULL;
+    if (!after) return;
+  }
 }
 
 static bool add(parser *p, char c) {
@@ -343,6 +357,7 @@ static trn_status malformed(gathered *g) {
 static trn_status look_at(gathered *g, const char *text, size_t size) {
   parser *p = g->p;
   p->at = text, p->end = text + size;
+  if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) p->at += 3;
   blanks(p);
   if (p->at == p->end) return TRN_OK;
   shape *found = value(p, 0);
@@ -362,28 +377,107 @@ static trn_status look_at(gathered *g, const char *text, size_t size) {
   return p->no_memory ? trn__no_memory(g->error) : TRN_OK;
 }
 
+/* The arena of a record's shapes, a new one when it has grown. */
+static trn_status scratch(parser *p, trn_error **error) {
+  if (p->arena && trn__arena_bytes(p->arena) <= SCRATCH_BYTES) return TRN_OK;
+  trn__arena_unref(p->arena);
+  p->arena = trn__arena_create(0);
+  return p->arena ? TRN_OK : trn__no_memory(error);
+}
+
 static trn_status look_at_file(gathered *g, const char *path) {
-  spark_lines lines;
+  spark_records records;
   const char *text;
   size_t size;
   trn_status status = TRN_OK;
-  if (!spark__lines_open(&lines, path))
-    return trn_error_set(g->error, TRN_PERMISSION_DENIED, NULL, "The file %s cannot be read", path);
-  while (!status && spark__lines_next(&lines, &text, &size)) {
-    if (!g->p->arena || trn__arena_bytes(g->p->arena) > SCRATCH_BYTES) {
-      trn__arena_unref(g->p->arena);
-      if (!(g->p->arena = trn__arena_create(0))) {
-        status = trn__no_memory(g->error);
-        break;
-      }
-    }
-    while (g->p->options->multi_line && size < TRN_SQL_BYTES_MAX && spark__lines_more(&lines, &text, &size)) {
-    }
-    status = look_at(g, text, size);
+  const spark_text_options *options = g->p->options;
+  bool open = spark__records_open(&records, path, options, options->multi_line ? SPARK_CUT_FILE : SPARK_CUT_LINES);
+  while (open && !status && spark__records_next(&records, &text, &size)) {
+    status = scratch(g->p, g->error);
+    if (!status) status = look_at(g, text, size);
     if (g->p->t->is_cancelled && g->p->t->is_cancelled(g->p->t->cancel_user))
       status = trn_error_set(g->error, TRN_CANCELLED, NULL, "The query was cancelled");
   }
-  spark__lines_close(&lines);
+  if (!status) status = spark__records_status(g->p->t, &records, path, g->error);
+  spark__records_close(&records);
+  return status;
+}
+
+/* ---- records ---- */
+
+/* The elements of the array at p->at go to `take`. *whole: it is an array. */
+static trn_status elements(parser *p, trn_vec *bounds, bool *whole, trn_error **error) {
+  *whole = false;
+  for (p->at++;; p->at++) {
+    trn_status status = scratch(p, error);
+    if (status) return status;
+    blanks(p);
+    if (!bounds->count && p->at < p->end && *p->at == ']') break;
+    const char *start = p->at;
+    if (p->at == p->end || *p->at != '{' || !value(p, 1)) return p->no_memory ? trn__no_memory(error) : TRN_OK;
+    if (!trn__vec_push(bounds, (void *)start) || !trn__vec_push(bounds, (void *)p->at)) return trn__no_memory(error);
+    blanks(p);
+    if (p->at == p->end || (*p->at != ',' && *p->at != ']')) return TRN_OK;
+    if (*p->at == ']') break;
+  }
+  p->at++;
+  *whole = true;
+  return TRN_OK;
+}
+
+/* The text with blanks for its comments. */
+static char *without_comments(const char *text, size_t size) {
+  char *out = malloc(size + 1), quote = 0;
+  if (!out) return NULL;
+  memcpy(out, text, size);
+  for (size_t i = 0; i < size; i++) {
+    const char *after = quote ? NULL : after_comment(text + i, text + size);
+    if (after) {
+      memset(out + i, ' ', (size_t)(after - text) - i);
+      i = (size_t)(after - text) - 1;
+    } else if (quote) {
+      if (text[i] == '\\') i++;
+      else if (text[i] == quote) quote = 0;
+    } else if (text[i] == '"' || text[i] == '\'') {
+      quote = text[i];
+    }
+  }
+  return out;
+}
+
+static trn_status take_records(parser *p, spark_take_record *take, void *user, trn_error **error) {
+  trn_vec bounds = {0};
+  bool whole = false;
+  const char *text = p->at;
+  if (p->end - p->at >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) p->at += 3;
+  blanks(p);
+  const char *start = p->at;
+  if (start == p->end) return TRN_OK;
+  bool is_array = *start == '[', is_object = *start == '{';
+  trn_status status = scratch(p, error);
+  if (!status && is_array) status = elements(p, &bounds, &whole, error);
+  if (!status && is_object && p->options->multi_line) { /* what is behind the first value does not count */
+    whole = value(p, 0) != NULL;
+    if (p->no_memory) status = trn__no_memory(error);
+  }
+  if (!status && !whole) status = take(user, text, (size_t)(p->end - text));
+  else if (!status && !is_array) status = take(user, start, (size_t)(p->at - start));
+  for (size_t i = 0; whole && i + 1 < bounds.count && !status; i += 2)
+    status = take(user, bounds.items[i], (size_t)((const char *)bounds.items[i + 1] - (const char *)bounds.items[i]));
+  trn__vec_finish(&bounds);
+  return status;
+}
+
+trn_status spark__json_records(spark_translator *t, const spark_text_options *options, const char *text, size_t size,
+                               spark_take_record *take, void *user, trn_error **error) {
+  char *plain = options->comments ? without_comments(text, size) : NULL;
+  if (options->comments && !plain) return trn__no_memory(error);
+  if (plain) text = plain;
+  parser p = {.t = t, .options = options, .at = text, .end = text + size};
+  trn_status status = take_records(&p, take, user, error);
+  trn__arena_unref(p.arena);
+  free(p.text);
+  free(plain);
   return status;
 }
 

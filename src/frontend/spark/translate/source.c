@@ -2,7 +2,7 @@
 #include "core/query.h"
 #include "frontend/spark/translate/infer.h"
 #include "frontend/spark/translate/routine.h"
-#include "frontend/spark/translate/source_text.h"
+#include "frontend/spark/translate/source_file.h"
 #include "frontend/spark/translate/table.h"
 #include "frontend/spark/translate/write.h"
 #include <stdio.h>
@@ -91,12 +91,6 @@ static trn_status export_schema(const trn_type *type, struct ArrowSchema *out, t
 }
 
 /* ---- options ---- */
-typedef struct read_options {
-  trn_kv *items;
-  size_t count;
-  bool infer_schema, header;
-} read_options;
-
 typedef enum option_kind { OPTION_FLAG, OPTION_BYTE, OPTION_NULL_TEXT } option_kind;
 
 /* Spark's names and the engine's. What is in neither list changes nothing that is read here. */
@@ -137,7 +131,7 @@ static const char *null_regex(spark_translator *t, const char *value) {
   return spark__finish_text(t, &text);
 }
 
-static void set_option(read_options *options, const char *key, const char *value) {
+static void set_option(spark_read_options *options, const char *key, const char *value) {
   for (size_t i = 0; i < options->count; i++)
     if (strcmp(options->items[i].key, key) == 0) {
       options->items[i].value = value;
@@ -146,7 +140,7 @@ static void set_option(read_options *options, const char *key, const char *value
   options->items[options->count++] = (trn_kv){key, value};
 }
 
-static trn_status csv_option(spark_translator *t, size_t index, const char *value, read_options *out,
+static trn_status csv_option(spark_translator *t, size_t index, const char *value, spark_read_options *out,
                              trn_error **error) {
   const char *made = value;
   if (csv_options[index].kind == OPTION_FLAG) made = strcasecmp(value, "true") == 0 ? "true" : "false";
@@ -160,7 +154,7 @@ static trn_status csv_option(spark_translator *t, size_t index, const char *valu
 }
 
 /* Compression is known by the file's ending. */
-static void compression_option(const char *path, read_options *out) {
+static void compression_option(const char *path, spark_read_options *out) {
   static const char *const endings[][2] = {{".gz", "gzip"}, {".bz2", "bzip2"}, {".xz", "xz"}, {".zst", "zstd"}};
   size_t size = path ? strlen(path) : 0;
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -171,7 +165,7 @@ static void compression_option(const char *path, read_options *out) {
 }
 
 /* One option of text formats. */
-static trn_status text_option(spark_translator *t, bool csv, const char *key, const char *value, read_options *out,
+static trn_status text_option(spark_translator *t, bool csv, const char *key, const char *value, spark_read_options *out,
                               trn_error **error) {
   if (strcasecmp(key, "inferSchema") == 0) out->infer_schema = strcasecmp(value, "true") == 0;
   if (strcasecmp(key, "header") == 0) out->header = strcasecmp(value, "true") == 0;
@@ -187,8 +181,8 @@ static trn_status text_option(spark_translator *t, bool csv, const char *key, co
   return TRN_OK;
 }
 
-static trn_status read_options_of(spark_translator *t, const Spark__Connect__Read__DataSource *node, const char *format,
-                                  const char *path, read_options *out, trn_error **error) {
+trn_status spark__read_options_of(spark_translator *t, const Spark__Connect__Read__DataSource *node, const char *format,
+                                  const char *path, spark_read_options *out, trn_error **error) {
   bool csv = strcmp(format, "csv") == 0, text = csv || strcmp(format, "json") == 0;
   size_t given = node ? node->n_options : 0;
   trn_status status = TRN_OK;
@@ -209,24 +203,7 @@ static trn_status read_options_of(spark_translator *t, const Spark__Connect__Rea
 }
 
 /* ---- files ---- */
-typedef struct file_read {
-  const char *format;
-  const char **paths;
-  size_t path_count;
-  read_options options;
-  const char *schema_text;
-  const trn_type *schema; /* given, or NULL */
-  spark_partitions partitions; /* columns behind those of the files */
-  const spark_source_spec *table; /* or NULL */
-  const Spark__Connect__Read__DataSource *node; /* whose options these are, or NULL */
-  spark_text_options text;
-  bool is_text;
-  spark_text_source lines; /* of text files */
-  bool as_lines; /* rows are made of lines here, not by the engine's reader */
-  trn_vec files; /* their names, then */
-} file_read;
-
-static trn_status open_files(spark_translator *t, const file_read *read, const trn_type *schema, const char *schema_key,
+trn_status spark__open_files(spark_translator *t, const spark_file_read *read, const trn_type *schema, const char *schema_key,
                              trn_source **source, const trn_field **fields, uint32_t *count, trn_error **error) {
   struct ArrowSchema arrow = {0};
   trn_source_request request = {.struct_size = sizeof request,
@@ -249,7 +226,7 @@ static trn_status open_files(spark_translator *t, const file_read *read, const t
 }
 
 /* Without inferSchema every column of a CSV file is text; without a header they are _c0, _c1, ... */
-static trn_status csv_as_text(spark_translator *t, const file_read *read, trn_source **source, const trn_field **fields,
+static trn_status csv_as_text(spark_translator *t, const spark_file_read *read, trn_source **source, const trn_field **fields,
                               uint32_t *count, trn_error **error) {
   uint32_t own = *count - read->partitions.count;
   trn_field *texts = TRN_NEW_N(t->arena, trn_field, own);
@@ -258,7 +235,7 @@ static trn_status csv_as_text(spark_translator *t, const file_read *read, trn_so
     texts[i] = (trn_field){.name = (*fields)[i].name, .type = trn__type(TRN_TYPE_STRING), .nullable = true};
   const trn_type *type = trn__type_struct(t->arena, texts, own);
   if (!type) return trn__no_memory(error);
-  return open_files(t, read, type, "\1all text", source, fields, count, error);
+  return spark__open_files(t, read, type, "\1all text", source, fields, count, error);
 }
 
 static int by_field_name(const void *a, const void *b, void *fields) {
@@ -267,7 +244,7 @@ static int by_field_name(const void *a, const void *b, void *fields) {
 }
 
 /* What Spark shows of the files: everything nullable, JSON in the order of names, CSV without header renamed. */
-static trn_status shown_fields(spark_translator *t, const file_read *read, const trn_field *fields, uint32_t count,
+static trn_status shown_fields(spark_translator *t, const spark_file_read *read, const trn_field *fields, uint32_t count,
                                trn_field **out, uint32_t **order, trn_error **error) {
   trn_field *shown = TRN_NEW_N(t->arena, trn_field, count);
   uint32_t *places = TRN_NEW_N(t->arena, uint32_t, count);
@@ -300,9 +277,13 @@ static uint32_t partition_of(spark_translator *t, const spark_partitions *partit
 
 /* Looks for them; what a given schema says of their columns goes before what the values look like, and is no column of
  * the files. */
-static trn_status find_partitions(spark_translator *t, file_read *read, trn_error **error) {
+trn_status spark__find_partitions(spark_translator *t, spark_file_read *read, trn_error **error) {
   spark_partitions *found = &read->partitions;
-  trn_status status = spark__partitions(t, read->paths, read->path_count, true, found, error);
+  const char *const *below = read->filter.base ? &read->filter.base : read->paths;
+  trn_status status = TRN_OK;
+  if (!read->filter.recursive) status = spark__partitions(t, below, read->filter.base ? 1 : read->path_count, true, found, error);
+  if (status == TRN_OK && read->by_file && read->list.files.count)
+    read->paths = (const char **)read->list.files.items, read->path_count = read->list.files.count;
   if (status != TRN_OK) return status;
   size_t room = read->options.count + found->count;
   trn_kv *options = TRN_NEW_N(t->arena, trn_kv, room + 1);
@@ -328,7 +309,7 @@ static trn_status find_partitions(spark_translator *t, file_read *read, trn_erro
 }
 
 /* A directory's text as the column's value. */
-static trn_status partition_value(spark_translator *t, const trn_expr *text, const trn_type *type, const trn_expr **out,
+trn_status spark__partition_value(spark_translator *t, const trn_expr *text, const trn_type *type, const trn_expr **out,
                                   trn_error **error) {
   const trn_expr *value = text;
   trn_expr *none = trn__expr_string(t->arena, SPARK_NULL_PARTITION, strlen(SPARK_NULL_PARTITION));
@@ -349,7 +330,7 @@ static trn_status partition_value(spark_translator *t, const trn_expr *text, con
   return spark__cast(t, value, type, SPARK_CAST_ANSI, NOWHERE, out, error);
 }
 
-static trn_status partition_values(spark_translator *t, const file_read *read, spark_relation *out,
+trn_status spark__partition_values(spark_translator *t, const spark_file_read *read, spark_relation *out,
                                    trn_error **error) {
   const spark_partitions *found = &read->partitions;
   spark_value *values = NULL;
@@ -360,7 +341,7 @@ static trn_status partition_values(spark_translator *t, const file_read *read, s
     status = trn_error_set(error, TRN_INTERNAL, NULL, "The files have no partition columns");
   for (uint32_t i = 0; i < found->count && status == TRN_OK; i++) {
     spark_value *value = &values[count - found->count + i];
-    status = partition_value(t, value->expr, found->types[i], &value->expr, error);
+    status = spark__partition_value(t, value->expr, found->types[i], &value->expr, error);
     value->name = found->names[i];
     value->is_attribute = false;
     value->is_alias = true;
@@ -369,9 +350,10 @@ static trn_status partition_values(spark_translator *t, const file_read *read, s
 }
 
 /* What is read, and what it holds now. */
-static trn_status files_info(spark_translator *t, const file_read *read, trn_scan_info *out, trn_error **error) {
+trn_status spark__files_info(spark_translator *t, const spark_file_read *read, trn_scan_info *out, trn_error **error) {
   uint8_t digest[16];
-  *out = (trn_scan_info){.kind = TRN_SCAN_FILES,
+  *out = (trn_scan_info){.struct_size = sizeof *out,
+                         .kind = TRN_SCAN_FILES,
                          .format = read->format,
                          .paths = read->paths,
                          .path_count = read->path_count,
@@ -386,7 +368,7 @@ static trn_status files_info(spark_translator *t, const file_read *read, trn_sca
 }
 
 /* A table, with the version of its files where the catalog does not list them. */
-static trn_scan_info table_info(const file_read *read, const trn_scan_info *files) {
+trn_scan_info spark__table_info(const spark_file_read *read, const trn_scan_info *files) {
   trn_scan_info info = read->table->info;
   if (read->table->listed) return info;
   info.version = files->version, info.files = files->files, info.bytes = files->bytes;
@@ -394,15 +376,13 @@ static trn_scan_info table_info(const file_read *read, const trn_scan_info *file
   return info;
 }
 
-static trn_status read_files(spark_translator *t, file_read *read, const spark_qualifier *qualifier,
-                             spark_relation *out, trn_error **error) {
+trn_status spark__read_opened_files(spark_translator *t, spark_file_read *read, const spark_qualifier *qualifier,
+                                    spark_relation *out, trn_error **error) {
   trn_source *source = NULL;
   const trn_field *fields = NULL;
   trn_field *shown = NULL;
   uint32_t count = 0, *order = NULL;
-  trn_status status = read->table && read->table->listed ? TRN_OK : find_partitions(t, read, error);
-  if (status == TRN_OK)
-    status = open_files(t, read, read->schema, read->schema_text, &source, &fields, &count, error);
+  trn_status status = spark__open_files(t, read, read->schema, read->schema_text, &source, &fields, &count, error);
   bool text = strcmp(read->format, "csv") == 0 && !read->schema && !read->options.infer_schema;
   if (status == TRN_OK && text) status = csv_as_text(t, read, &source, &fields, &count, error);
   if (status == TRN_OK) status = shown_fields(t, read, fields, count, &shown, &order, error);
@@ -410,198 +390,71 @@ static trn_status read_files(spark_translator *t, file_read *read, const spark_q
   const char *label = trn__arena_printf(t->arena, "%s %s", read->format, read->path_count ? read->paths[0] : "");
   if (!label) return trn__no_memory(error);
   trn_scan_info info;
-  status = files_info(t, read, &info, error);
-  if (read->table) info = table_info(read, &info);
+  status = spark__files_info(t, read, &info, error);
+  if (read->table) info = spark__table_info(read, &info);
   if (status == TRN_OK) status = spark__scan_source(t, source, shown, order, count, label, &info, qualifier, out, error);
-  return status == TRN_OK ? partition_values(t, read, out, error) : status;
+  return status == TRN_OK ? spark__partition_values(t, read, out, error) : status;
 }
 
-/* ---- text ---- */
-
-static trn_status find_text_files(spark_translator *t, file_read *read, trn_error **error) {
-  bool plain = false;
-  trn_status status = spark__text_source_options(t, read->node, &read->lines, error);
-  if (!status) status = spark__text_files(t, read->paths, read->path_count, &read->files, &plain, error);
-  for (size_t i = 0; i < read->path_count && !status; i++) {
-    const char *path = strncmp(read->paths[i], "file:/", 6) == 0 ? read->paths[i] + 5 : read->paths[i];
-    const char *shown = strstr(path, "://") ? path : trn__arena_printf(t->arena, "file:%s", path);
-    if (!shown) return trn__no_memory(error);
-    if (strstr(path, "://")) return spark__unimplemented(t, NOWHERE, error, "Reading text files that are not local");
-    if (access(path, F_OK) != 0)
-      status = spark__error(t, error, TRN_NOT_FOUND, "PATH_NOT_FOUND", NOWHERE, "path", shown, NULL);
-  }
-  if (!status && !plain && read->files.count)
-    return spark__unimplemented(t, NOWHERE, error, "Reading compressed text files");
-  read->options = (read_options){.items = TRN_NEW_N(t->arena, trn_kv, 1)};
-  return status || read->options.items ? status : trn__no_memory(error);
-}
-
-/* The one column of the files: `value`, or what the schema calls it. */
-static trn_status text_column(spark_translator *t, const file_read *read, const char **name, trn_error **error) {
-  *name = "value";
-  for (uint32_t i = 0; read->schema && i < read->schema->field_count; i++) {
-    const trn_field *field = &read->schema->fields[i];
-    const char *column = spark__quote(t, field->name), *type = spark__quoted_type(t, field->type);
-    if (!column || !type) return trn__no_memory(error);
-    if (field->type->id != TRN_TYPE_STRING)
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE", NOWHERE, "columnName",
-                          column, "columnType", type, "format", "Text", NULL);
-  }
-  if (!read->schema) return TRN_OK;
-  if (read->schema->field_count != 1)
-    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL,
-                         "Text data source supports only a single column, and you have %u columns.", read->schema->field_count);
-  *name = read->schema->fields[0].name;
-  return TRN_OK;
-}
-
-/* The rows of the files as a source that only who may read what the label says may open. */
-static trn_status open_rows(spark_translator *t, const file_read *read, const trn_vec *files, const char *name, trn_scan_label *label,
-                            trn_source **source, const trn_field **fields, uint32_t *count, trn_error **error) {
-  trn_strbuf rows = {0};
-  trn_status status = spark__text_source_rows(t, files, &read->partitions, &read->lines, name, &rows, error);
-  const trn_source_request request = {
-      .struct_size = sizeof request, .format = "ipc", .data = rows.data, .data_size = rows.size, .label = label};
-  if (!status) status = spark__open_source(t, &request, NULL, source, fields, count, error);
-  trn__strbuf_finish(&rows);
-  return status;
-}
-
-static trn_status read_text(spark_translator *t, file_read *read, const spark_qualifier *qualifier, spark_relation *out,
-                            trn_error **error) {
-  const trn_vec none = {0};
-  trn_source *source = NULL;
-  const trn_field *fields = NULL;
-  const char *name = NULL, *label = trn__arena_printf(t->arena, "text %s", read->paths[0]);
-  uint32_t count = 0;
-  trn_scan_info info;
-  trn_scan_label *may = NULL;
-  trn_status status = label ? find_partitions(t, read, error) : trn__no_memory(error);
-  if (!status) status = text_column(t, read, &name, error);
-  if (!status) status = files_info(t, read, &info, error);
-  if (!status && read->table) info = table_info(read, &info);
-  if (!status && trn_scan_label_create(&info, &may)) status = trn__no_memory(error);
-  if (!status) status = open_rows(t, read, &none, name, may, &source, &fields, &count, error); /* refused before a file is read */
-  if (!status) status = open_rows(t, read, &read->files, name, may, &source, &fields, &count, error);
-  trn_scan_label_unref(may);
-  if (!status) status = spark__scan_source(t, source, fields, NULL, count, label, &info, qualifier, out, error);
-  return status ? status : partition_values(t, read, out, error);
-}
-
-/* ---- CSV and JSON by lines ---- */
-
-/* Decides whether the files can be read that way: local, not compressed, with options that are known. */
-static trn_status choose_reader(spark_translator *t, file_read *read, const char *first, trn_error **error) {
-  bool csv = strcmp(read->format, "csv") == 0, served = false, plain = false;
-  read->is_text = strcmp(read->format, "text") == 0;
-  if (read->is_text) return find_text_files(t, read, error);
-  if (!csv && strcmp(read->format, "json") != 0) return read_options_of(t, read->node, read->format, first, &read->options, error);
-  spark__text_options(read->node, csv, &read->text, &served);
-  trn_status status = spark__text_files(t, read->paths, read->path_count, &read->files, &plain, error);
-  read->as_lines = !status && served && plain && !read->text.multi_line;
-  if (status || !read->as_lines) return status ? status : read_options_of(t, read->node, read->format, first, &read->options, error);
-  read->options = (read_options){.items = TRN_NEW_N(t->arena, trn_kv, 8), .header = read->text.header};
-  return read->options.items ? TRN_OK : trn__no_memory(error);
-}
-
-/* What the result depends on, as text. NULL: not to be kept. */
-static const char *inference_key(spark_translator *t, const file_read *read) {
-  uint8_t digest[16];
-  uint64_t files, bytes;
-  trn_strbuf key = {0};
-  if (!t->catalog || !trn__paths_version(read->paths, read->path_count, digest, &files, &bytes)) return NULL;
-  trn__strbuf_printf(&key, "%s %d", read->format, t->case_sensitive);
-  for (int i = 0; i < 16; i++) trn__strbuf_printf(&key, "%02x", digest[i]);
-  for (size_t i = 0; i < read->path_count; i++) trn__strbuf_printf(&key, "\1%s", read->paths[i]);
-  for (size_t i = 0; read->node && i < read->node->n_options; i++)
-    trn__strbuf_printf(&key, "\2%s\3%s", read->node->options[i]->key, read->node->options[i]->value ? read->node->options[i]->value : "");
-  return spark__finish_text(t, &key);
-}
-
-static trn_status infer(spark_translator *t, const file_read *read, const trn_type **out, trn_error **error) {
-  const char *key = inference_key(t, read), *known = key ? spark__catalog_inferred(t->catalog, t->arena, key) : NULL;
-  Spark__Connect__DataType *proto = NULL;
-  if (known && spark__sql_parse_type(t->arena, known, strlen(known), NULL, &proto, NULL) == TRN_OK &&
-      spark__type_from_proto(t->arena, proto, out, NULL) == TRN_OK)
-    return TRN_OK;
-  trn_status status = strcmp(read->format, "csv") == 0 ? spark__infer_csv(t, &read->files, &read->text, out, error)
-                                                       : spark__infer_json(t, &read->files, &read->text, out, error);
-  trn_strbuf text = {0};
-  if (!status && key) spark__type_sql(&text, *out);
-  if (!status && key && !text.failed) spark__catalog_keep_inferred(t->catalog, key, text.data ? text.data : "");
-  trn__strbuf_finish(&text);
-  return status;
-}
-
-/* The engine gives lines: a CSV of one column whose separator and quote are in no text. */
-static trn_status read_lines(spark_translator *t, file_read *read, const spark_qualifier *qualifier, spark_relation *out,
-                             trn_error **error) {
-  bool csv = strcmp(read->format, "csv") == 0;
-  trn_source *source = NULL;
-  const trn_field *fields = NULL;
-  uint32_t count = 0;
-  const trn_type *schema = NULL;
-  trn_scan_info info;
-  trn_status status = read->table && read->table->listed ? TRN_OK : find_partitions(t, read, error);
-  if (!status) {
-    schema = read->schema;
-    if (!schema) status = infer(t, read, &schema, error);
-  }
+static trn_status read_files(spark_translator *t, spark_file_read *read, const spark_qualifier *qualifier,
+                             spark_relation *out, trn_error **error) {
+  trn_status status = read->table && read->table->listed ? TRN_OK : spark__find_partitions(t, read, error);
+  if (!status && strcmp(read->format, "parquet") == 0 && !read->table) status = spark__parquet_schema(t, read, error);
   if (status) return status;
-  file_read lines = *read;
-  const trn_field line = {.name = "value", .type = trn__type(TRN_TYPE_STRING), .nullable = true};
-  lines.format = "csv";
-  lines.schema = trn__type_struct(t->arena, &line, 1);
-  lines.schema_text = "\1lines";
-  lines.options.items = TRN_NEW_N(t->arena, trn_kv, read->options.count + 8);
-  if (!lines.schema || !lines.options.items) return trn__no_memory(error);
-  if (read->options.count) memcpy(lines.options.items, read->options.items, read->options.count * sizeof(trn_kv));
-  lines.options.items[lines.options.count++] = (trn_kv){"has_header", csv && read->text.header ? "true" : "false"};
-  lines.options.items[lines.options.count++] = (trn_kv){"delimiter", "1"};
-  lines.options.items[lines.options.count++] = (trn_kv){"quote", "2"};
-  if (csv && read->text.comment) {
-    const char *number = trn__arena_printf(t->arena, "%u", (unsigned char)read->text.comment);
-    if (!number) return trn__no_memory(error);
-    lines.options.items[lines.options.count++] = (trn_kv){"comment", number};
-  }
-  status = open_files(t, &lines, lines.schema, lines.schema_text, &source, &fields, &count, error);
-  trn_field *shown = status ? NULL : TRN_NEW_N(t->arena, trn_field, count);
-  const char *label = trn__arena_printf(t->arena, "%s %s", read->format, read->path_count ? read->paths[0] : "");
-  if (!status && (!shown || !label)) status = trn__no_memory(error);
-  for (uint32_t i = 0; !status && i < count; i++) shown[i] = fields[i], shown[i].nullable = true;
-  if (!status) status = files_info(t, read, &info, error);
-  if (!status && read->table) info = table_info(read, &info);
-  info.is_raw = true;
-  if (!status) status = spark__scan_source(t, source, shown, NULL, count, label, &info, NULL, out, error);
-  if (!status) status = partition_values(t, &lines, out, error);
-  if (!status) status = spark__rows_of_lines(t, csv, schema, &read->text, read->path_count ? read->paths[0] : "", out, error);
-  if (status || !qualifier) return status;
-  return spark__alias_relation(t, out, qualifier->parts, qualifier->count, error);
+  if (read->by_file && (!read->list.files.count || read->partitions.count)) return spark__read_groups(t, read, qualifier, out, error);
+  return spark__read_opened_files(t, read, qualifier, out, error);
 }
 
-static trn_status read_either(spark_translator *t, file_read *read, const spark_qualifier *qualifier, spark_relation *out,
+/* Which files they are, and who reads them. */
+static trn_status prepare(spark_translator *t, spark_file_read *read, trn_error **error) {
+  spark_file_filter *filter = &read->filter;
+  trn_status status = spark__file_filter(t, read->node, filter, error);
+  if (!status && filter->base && read->path_count == 1 && strcmp(filter->base, read->paths[0]) == 0) filter->base = NULL;
+  if (!status && filter->base && strstr(filter->base, "://"))
+    status = spark__unimplemented(t, NOWHERE, error, "The option basePath of files that are not local");
+  if (!status) status = spark__select_files(t, read->paths, read->path_count, filter, &read->list, error);
+  if (!status && filter->any && !read->list.local && (filter->pattern || filter->base || filter->recursive || filter->after != INT64_MIN ||
+                                                    filter->before != INT64_MAX))
+    status = spark__unimplemented(t, NOWHERE, error, "Choosing among files that are not local, or are many,");
+  if (!status && filter->ignores_corrupt && strcmp(read->format, "parquet") == 0) status = spark__without_corrupt(t, read, error);
+  read->by_file = read->list.local && !read->table && (filter->any || read->list.leaves_out) && (filter->any || read->list.files.count);
+  return status ? status : spark__choose_reader(t, read, read->path_count ? read->paths[0] : NULL, error);
+}
+
+static trn_status read_either(spark_translator *t, spark_file_read *read, const spark_qualifier *qualifier, spark_relation *out,
                               trn_error **error) {
-  trn_status status = TRN_OK;
-  bool inferred = !read->as_lines && read->files.count && strcmp(read->format, "csv") == 0 && read->text.multi_line &&
+  trn_status status = prepare(t, read, error);
+  bool inferred = !read->as_lines && read->list.files.count && strcmp(read->format, "csv") == 0 && read->text.multi_line &&
                   read->text.infer && !read->schema;
-  if (inferred) { /* records of several lines are read by the engine, as what Spark finds in them */
-    status = infer(t, read, &read->schema, error);
+  if (inferred && !status) { /* with options that are the engine's: read by it as what Spark finds in them */
+    status = spark__infer_lines(t, read, &read->schema, error);
     read->schema_text = "\1inferred";
   }
-  if (read->is_text) status = read_text(t, read, qualifier, out, error);
-  else if (!status) status = read->as_lines ? read_lines(t, read, qualifier, out, error) : read_files(t, read, qualifier, out, error);
-  trn__vec_finish(&read->files);
+  if (!status && read->is_text) status = spark__read_text(t, read, qualifier, out, error);
+  else if (!status) status = read->as_lines ? spark__read_lines(t, read, qualifier, out, error) : read_files(t, read, qualifier, out, error);
+  trn__vec_finish(&read->list.files);
   return status;
 }
 
 static trn_status file_format(spark_translator *t, const char *given, const char **out, trn_error **error) {
   static const char *const formats[] = {"parquet", "csv", "json", "arrow", "text"};
-  static const char *const known[] = {"orc", "avro", "jdbc", "xml", "binaryfile", "rate", "socket", "kafka"};
+  static const char *const known[] = {"orc", "jdbc", "xml", "binaryfile", "rate", "socket"};
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
     if (strcasecmp(formats[i], given) != 0) continue;
     *out = formats[i];
     return TRN_OK;
   }
+  const char *title = strcasecmp(given, "avro") == 0 ? "avro" : strcasecmp(given, "kafka") == 0 ? "kafka" : NULL;
+  if (title && *title == 'a')
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, "_LEGACY_ERROR_TEMP_1139",
+                         "Failed to find data source: %s. Avro is built-in but external data source module since Spark 2.4. Please deploy "
+                         "the application as per the deployment section of Apache Avro Data Source Guide.",
+                         title);
+  if (title)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, "_LEGACY_ERROR_TEMP_1140",
+                         "Failed to find data source: %s. Please deploy the application as per the deployment section of Structured "
+                         "Streaming + Kafka Integration Guide.",
+                         title);
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcasecmp(known[i], given) == 0)
       return spark__unimplemented(t, NOWHERE, error, "Reading the format %s", known[i]);
@@ -610,7 +463,7 @@ static trn_status file_format(spark_translator *t, const char *given, const char
 
 static trn_status data_source(spark_translator *t, const Spark__Connect__Read__DataSource *node, spark_relation *out,
                               trn_error **error) {
-  file_read read = {0};
+  spark_file_read read = {0};
   const char *format = node->_format_case && node->format && *node->format ? node->format : "parquet";
   trn_status status = file_format(t, format, &read.format, error);
   if (status != TRN_OK) return status;
@@ -620,13 +473,6 @@ static trn_status data_source(spark_translator *t, const Spark__Connect__Read__D
   for (size_t i = 0; i < node->n_options && read.path_count == 0; i++)
     if (strcasecmp(node->options[i]->key, "path") == 0) read.paths[read.path_count++] = node->options[i]->value;
   read.node = node;
-  for (size_t i = 0; i < node->n_options; i++)
-    if (strcasecmp(node->options[i]->key, "basePath") == 0 &&
-        (read.path_count != 1 || strcmp(node->options[i]->value, read.paths[0]) != 0))
-      return spark__unimplemented(t, NOWHERE, error, "The option basePath with another path");
-  status = spark__expand_patterns(t, &read.paths, &read.path_count, error);
-  if (status == TRN_OK) status = choose_reader(t, &read, read.path_count ? read.paths[0] : NULL, error);
-  if (status != TRN_OK) return status;
   if (read.path_count == 0)
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNABLE_TO_INFER_SCHEMA", NOWHERE, "format", read.format, NULL);
   if (node->n_predicates)
@@ -639,17 +485,17 @@ static trn_status data_source(spark_translator *t, const Spark__Connect__Read__D
       status = spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_SCHEMA_NON_STRUCT_TYPE",
                             NOWHERE, "inputSchema", node->schema, "dataType", "", NULL);
   }
+  if (status == TRN_OK) status = spark__expand_patterns(t, &read.paths, &read.path_count, error);
   return status == TRN_OK ? read_either(t, &read, NULL, out, error) : status;
 }
 
 /* ---- names ---- */
 trn_status spark__read_source(spark_translator *t, const Spark__Connect__Read__DataSource *options,
                               const spark_source_spec *spec, spark_relation *out, trn_error **error) {
-  file_read read = {.paths = spec->paths, .path_count = spec->path_count, .schema = spec->schema, .table = spec};
+  spark_file_read read = {.paths = spec->paths, .path_count = spec->path_count, .schema = spec->schema, .table = spec};
   trn_strbuf key = {0}; /* of the source, in the session's cache: by its types */
   trn_status status = file_format(t, spec->format, &read.format, error);
   read.node = options;
-  if (!status) status = choose_reader(t, &read, spec->paths[0], error);
   spark__type_sql(&key, spec->schema);
   read.schema_text = spark__finish_text(t, &key);
   if (!status && !read.schema_text) status = trn__no_memory(error);
@@ -763,14 +609,13 @@ static trn_status named_table(spark_translator *t, const Spark__Connect__Read__N
   }
   status = spark__relation_table(t, parts, count, out, &found, error);
   if (status != TRN_OK || found) return status;
-  file_read read = {.paths = TRN_NEW_N(t->arena, const char *, 1), .path_count = 1};
+  spark_file_read read = {.paths = TRN_NEW_N(t->arena, const char *, 1), .path_count = 1};
   if (!read.paths) return trn__no_memory(error);
   if (count != 2 || file_format(t, parts[0], &read.format, NULL) != TRN_OK)
     return not_found(t, parts, count, position, error);
   read.paths[0] = parts[1];
-  status = choose_reader(t, &read, parts[1], error);
-  if (status != TRN_OK) return status;
-  return read_either(t, &read, NULL, out, error);
+  status = spark__expand_patterns(t, &read.paths, &read.path_count, error);
+  return status ? status : read_either(t, &read, NULL, out, error);
 }
 
 trn_status spark__relation_created(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,

@@ -1,15 +1,11 @@
-/* Text files: a row for each line, or for each file. The engine has no reader that leaves lines as they are, so they are
- * read here, into memory. */
+/* Text files: a row for each line, or for each file; records of CSV and JSON that the engine's reader of lines cannot cut.
+ * They are read here, into memory. */
 #include "frontend/spark/translate/source_text.h"
 #include "arrow/arrow_util.h"
 #include "frontend/spark/translate/infer.h"
 #include "frontend/wire/wire.h"
-#include <stdio.h>
-#include <sys/stat.h>
 
 enum { BATCH_ROWS = 1 << 16, BATCH_BYTES = 32 << 20 };
-
-static const trn_position NOWHERE = {-1, -1};
 
 typedef struct lines {
   spark_translator *t;
@@ -23,18 +19,14 @@ typedef struct lines {
   trn_error **error;
 } lines;
 
-trn_status spark__text_source_options(spark_translator *t, const Spark__Connect__Read__DataSource *node,
+trn_status spark__text_source_options(const Spark__Connect__Read__DataSource *node, spark_text_options *options,
                                       spark_text_source *out, trn_error **error) {
-  *out = (spark_text_source){0};
-  for (size_t i = 0; node && i < node->n_options; i++) {
-    const char *key = node->options[i]->key, *value = node->options[i]->value ? node->options[i]->value : "";
-    if (strcasecmp(key, "wholetext") == 0) out->whole = strcasecmp(value, "true") == 0;
-    else if (strcasecmp(key, "lineSep") == 0) out->separator = value;
-    else if ((strcasecmp(key, "encoding") == 0 && strcasecmp(value, "UTF-8") != 0) || strcasecmp(key, "pathGlobFilter") == 0 ||
-             strncasecmp(key, "modified", 8) == 0)
-      return spark__unimplemented(t, NOWHERE, error, "The option %s of text files", key);
-  }
-  if (out->separator && !*out->separator)
+  bool served;
+  spark__text_options(node, false, options, &served);
+  *out = (spark_text_source){.options = options};
+  for (size_t i = 0; node && i < node->n_options; i++)
+    if (strcasecmp(node->options[i]->key, "wholetext") == 0) out->whole = strcasecmp(node->options[i]->value, "true") == 0;
+  if (options->line_separator && !*options->line_separator)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "requirement failed: 'lineSep' cannot be an empty string.");
   return TRN_OK;
 }
@@ -102,65 +94,46 @@ static trn_status add_row(lines *l, const char *text, size_t size, const char *c
 
 /* ---- files ---- */
 
-/* Where the line ends, and how long its end is; 0 at the end of the text. */
-static size_t line_end(const lines *l, const char *text, size_t size, size_t *end_size) {
-  const char *separator = l->source->separator;
-  if (separator) {
-    const char *found = memmem(text, size, separator, strlen(separator));
-    *end_size = found ? strlen(separator) : 0;
-    return found ? (size_t)(found - text) : size;
-  }
-  size_t at = 0;
-  while (at < size && text[at] != '\n' && text[at] != '\r') at++;
-  *end_size = at == size ? 0 : text[at] == '\r' && at + 1 < size && text[at + 1] == '\n' ? 2 : 1;
-  return at;
+typedef struct taken {
+  lines *l;
+  const char **levels; /* values of the directories */
+} taken;
+
+static trn_status take_record(void *user, const char *text, size_t size) {
+  taken *t = user;
+  return add_row(t->l, text, size, t->levels);
 }
 
-static trn_status split(lines *l, const char *text, size_t size, const char *const *levels) {
+static trn_status add_records(lines *l, const char *path, spark_records *records, const char **levels) {
+  const spark_text_source *source = l->source;
+  taken takes = {l, levels};
+  const char *text;
+  size_t size;
   trn_status status = TRN_OK;
-  for (size_t at = 0; at < size && !status;) {
-    size_t end_size, length = line_end(l, text + at, size - at, &end_size);
-    status = add_row(l, text + at, length, levels);
-    at += length + end_size;
+  bool csv = source->kind == SPARK_ROWS_CSV, header = csv && source->options->header;
+  while (!status && spark__records_next(records, &text, &size)) {
+    if (csv && (!size || (source->options->comment && *text == source->options->comment))) continue;
+    if (source->kind == SPARK_ROWS_JSON) status = spark__json_records(l->t, source->options, text, size, take_record, &takes, l->error);
+    else if (!header) status = add_row(l, text, size, levels);
+    header = false;
+    if (l->t->is_cancelled && l->t->is_cancelled(l->t->cancel_user))
+      status = trn_error_set(l->error, TRN_CANCELLED, NULL, "The query was cancelled");
   }
-  return status;
-}
-
-static trn_status read_file(lines *l, const char *path, char **out, size_t *size) {
-  struct stat info;
-  bool exists = false;
-  FILE *file = spark__open_regular(path, &exists);
-  trn_status status = TRN_OK;
-  *out = NULL;
-  *size = 0;
-  if (!file || fstat(fileno(file), &info) != 0) {
-    status = exists ? spark__error(l->t, l->error, TRN_INVALID_ARGUMENT, "FAILED_READ_FILE.NO_HINT", NOWHERE, "path", path, NULL)
-                    : spark__error(l->t, l->error, TRN_NOT_FOUND, "FAILED_READ_FILE.FILE_NOT_EXIST", NOWHERE, "path", path, NULL);
-  } else if ((uint64_t)info.st_size > l->source->bytes_max) {
-    status = trn_error_set(l->error, TRN_RESOURCE_EXHAUSTED, NULL, "A text file of more than TRN_TEXT_SOURCE_BYTES_MAX (%u) bytes.",
-                           TRN_TEXT_SOURCE_BYTES_MAX);
-  } else if (!(*out = malloc((size_t)info.st_size + 1))) {
-    status = trn__no_memory(l->error);
-  } else {
-    *size = fread(*out, 1, (size_t)info.st_size, file);
-    if (ferror(file))
-      status = spark__error(l->t, l->error, TRN_INVALID_ARGUMENT, "FAILED_READ_FILE.NO_HINT", NOWHERE, "path", path, NULL);
-  }
-  if (file) fclose(file);
-  return status;
+  return status ? status : spark__records_status(l->t, records, path, l->error);
 }
 
 static trn_status add_file(lines *l, const char *path) {
   const char **levels = TRN_NEW_N(l->t->arena, const char *, l->partitions->count);
-  char *text = NULL;
-  size_t size = 0;
+  const spark_text_source *source = l->source;
+  bool csv = source->kind == SPARK_ROWS_CSV;
+  spark_cut cut = !source->whole ? SPARK_CUT_LINES : csv ? SPARK_CUT_CSV : SPARK_CUT_FILE;
+  spark_records records;
   if (!levels) return trn__no_memory(l->error);
   for (uint32_t i = 0; i < l->partitions->count; i++)
     levels[i] = spark__partition_text(l->t->arena, path, l->partitions->keys[i]);
-  trn_status status = read_file(l, path, &text, &size);
-  if (!status && l->source->whole && size) status = add_row(l, text, size, levels);
-  else if (!status) status = split(l, text, size, levels);
-  free(text);
+  trn_status status = spark__records_open(&records, path, source->options, cut) ? add_records(l, path, &records, levels)
+                                                                             : spark__records_status(l->t, &records, path, l->error);
+  spark__records_close(&records);
   return status;
 }
 

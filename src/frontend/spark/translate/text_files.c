@@ -1,16 +1,11 @@
 /* Options, files and lines of CSV and JSON. */
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "frontend/spark/translate/infer.h"
 #include <glob.h>
 #include <unistd.h>
-
-enum { FOLDER_DEPTH_MAX = 32 };
 
 /* ---- options ---- */
 
@@ -55,11 +50,13 @@ static bool option(spark_text_options *o, bool csv, const char *key, const char 
   else if (!strcasecmp(key, "dateFormat")) o->date_format = value;
   else if (!strcasecmp(key, "timestampFormat")) o->timestamp_format = value;
   else if (!strcasecmp(key, "samplingRatio")) o->sampling = atof(value);
-  else if (!strcasecmp(key, "lineSep")) return strcmp(value, "\n") == 0;
-  else if (!strcasecmp(key, "encoding") || !strcasecmp(key, "charset")) return !strcasecmp(value, "UTF-8") || !strcasecmp(value, "UTF8");
+  else if (!strcasecmp(key, "lineSep")) o->line_separator = value;
+  else if (!strcasecmp(key, "encoding") || !strcasecmp(key, "charset")) o->charset = !strcasecmp(value, "UTF-8") || !strcasecmp(value, "UTF8") ? NULL : value;
+  else if (!strcasecmp(key, "ignoreCorruptFiles")) o->ignores_corrupt = on;
+  else if (!csv && !strcasecmp(key, "allowComments")) o->comments = on;
   else if (!csv && !strcasecmp(key, "primitivesAsString")) o->strings = on;
   else if (!csv && !strcasecmp(key, "prefersDecimal")) o->prefers_decimal = on;
-  else if (!csv && (!strcasecmp(key, "allowComments") || !strcasecmp(key, "allowUnquotedFieldNames") || !strcasecmp(key, "dropFieldIfAllNull") ||
+  else if (!csv && (!strcasecmp(key, "allowUnquotedFieldNames") || !strcasecmp(key, "dropFieldIfAllNull") ||
                     !strcasecmp(key, "allowBackslashEscapingAnyCharacter") || !strcasecmp(key, "allowUnquotedControlChars") || !strcasecmp(key, "inferTimestamp"))) return !on;
   else if (!csv && (!strcasecmp(key, "allowSingleQuotes") || !strcasecmp(key, "allowNonNumericNumbers"))) return on;
   else if (csv) return csv_option(o, key, value);
@@ -72,63 +69,10 @@ void spark__text_options(const Spark__Connect__Read__DataSource *node, bool csv,
   for (size_t i = 0; node && i < node->n_options; i++)
     *served &= option(out, csv, node->options[i]->key, node->options[i]->value ? node->options[i]->value : "");
   *served &= *out->separator != 0;
+  out->finds_charset = !csv && out->multi_line && !out->charset;
 }
 
-/* ---- files ---- */
-
-static bool is_compressed(const char *name) {
-  static const char *const endings[] = {".gz", ".bz2", ".xz", ".zst", ".deflate", ".lz4", ".snappy", ".zip"};
-  size_t size = strlen(name);
-  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-    size_t ending = strlen(endings[i]);
-    if (size > ending && strcasecmp(name + size - ending, endings[i]) == 0) return true;
-  }
-  return false;
-}
-
-static int compare(const struct dirent **a, const struct dirent **b) {
-  return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static trn_status add_path(spark_translator *t, const char *path, unsigned depth, trn_vec *out, bool *plain,
-                           trn_error **error) {
-  struct stat info;
-  struct dirent **entries = NULL;
-  if (stat(path, &info) != 0 || depth > FOLDER_DEPTH_MAX) return TRN_OK; /* whoever opens it says what is wrong */
-  if (!S_ISDIR(info.st_mode)) {
-    char *copy = trn__arena_strdup(t->arena, path);
-    *plain &= !is_compressed(path);
-    if (out->count >= TRN_SOURCE_FILES_MAX) *plain = false;
-    return copy && trn__vec_push(out, copy) ? TRN_OK : trn__no_memory(error);
-  }
-  int count = scandir(path, &entries, NULL, compare);
-  trn_status status = TRN_OK;
-  for (int i = 0; i < count; i++) {
-    const char *name = entries[i]->d_name;
-    if (!status && name[0] != '.' && (name[0] != '_' || strchr(name, '='))) {
-      const char *below = trn__arena_printf(t->arena, "%s/%s", path, name);
-      status = below ? add_path(t, below, depth + 1, out, plain, error) : trn__no_memory(error);
-    }
-    free(entries[i]);
-  }
-  free(entries);
-  return status;
-}
-
-trn_status spark__text_files(spark_translator *t, const char *const *paths, size_t count, trn_vec *out, bool *plain,
-                             trn_error **error) {
-  trn_status status = TRN_OK;
-  *plain = true;
-  for (size_t i = 0; i < count && !status; i++) {
-    const char *path = paths[i];
-    if (strncmp(path, "file:", 5) == 0) path += 5;
-    while (path[0] == '/' && path[1] == '/') path++;
-    if (strstr(path, "://")) *plain = false;
-    else status = add_path(t, path, 0, out, plain, error);
-  }
-  if (!out->count) *plain = false;
-  return status;
-}
+/* ---- patterns ---- */
 
 /* Local patterns become what they match, directories too; one that matches nothing stays, and is not found. */
 trn_status spark__expand_patterns(spark_translator *t, const char ***all, size_t *all_count, trn_error **error) {
@@ -158,60 +102,4 @@ trn_status spark__expand_patterns(spark_translator *t, const char ***all, size_t
     globfree(&found);
   }
   return status;
-}
-
-/* ---- lines ---- */
-
-FILE *spark__open_regular(const char *path, bool *exists) {
-  struct stat about;
-  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  *exists = fd >= 0;
-  FILE *file = fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) ? fdopen(fd, "rb") : NULL;
-  if (!file && fd >= 0) close(fd);
-  return file;
-}
-
-bool spark__lines_open(spark_lines *lines, const char *path) {
-  bool exists;
-  *lines = (spark_lines){.file = spark__open_regular(path, &exists)};
-  return lines->file != NULL;
-}
-
-static size_t without_end(const char *line, size_t size) {
-  if (size && line[size - 1] == '\n') size--;
-  if (size && line[size - 1] == '\r') size--;
-  return size;
-}
-
-bool spark__lines_next(spark_lines *lines, const char **text, size_t *size) {
-  ssize_t got = getline(&lines->line, &lines->room, lines->file);
-  if (got < 0) return false;
-  *text = lines->line;
-  *size = without_end(lines->line, (size_t)got);
-  return true;
-}
-
-bool spark__lines_more(spark_lines *lines, const char **text, size_t *size) {
-  char *next = NULL;
-  size_t room = 0, before = *size;
-  ssize_t got = getline(&next, &room, lines->file);
-  bool ok = got >= 0;
-  if (ok && before + (size_t)got + 2 > lines->room) {
-    char *larger = realloc(lines->line, before + (size_t)got + 2);
-    ok = larger != NULL;
-    if (ok) lines->line = larger, lines->room = before + (size_t)got + 2;
-  }
-  if (ok) {
-    lines->line[before] = '\n';
-    memcpy(lines->line + before + 1, next, (size_t)got + 1);
-    *text = lines->line;
-    *size = before + 1 + without_end(lines->line + before + 1, (size_t)got);
-  }
-  free(next);
-  return ok;
-}
-
-void spark__lines_close(spark_lines *lines) {
-  if (lines->file) fclose(lines->file);
-  free(lines->line);
 }

@@ -134,8 +134,8 @@ static trn_status json_values(rows *r, spark_value *values, const trn_expr **wro
                             text(r, r->options->timestamp_format ? r->options->timestamp_format : ""),
                             text(r, r->options->date_format ? r->options->date_format : ""),
                             trn__expr_int(arena, trn__type(TRN_TYPE_INT32), r->corrupt < count ? (int64_t)r->corrupt : hidden ? (int64_t)count : -1),
-                            trn__expr_bool(arena, false)};
-  const trn_expr *record = kernel(r, "trn.from_json", type, args, 7);
+                            trn__expr_bool(arena, false), trn__expr_bool(arena, true)};
+  const trn_expr *record = kernel(r, "trn.from_json", type, args, 8);
   if (!record) return trn__no_memory(r->error);
   for (uint32_t i = 0; i < count + hidden; i++) {
     const trn_expr *parts[] = {record, text(r, fields[i].name)};
@@ -148,6 +148,15 @@ static trn_status json_values(rows *r, spark_value *values, const trn_expr **wro
 }
 
 /* ---- both ---- */
+
+/* A file without columns: asking for the malformed records alone is refused, as the query runs. */
+static trn_status only_corrupt(rows *r, spark_value *value) {
+  const trn_expr *path = text(r, r->path);
+  trn_expr *raises = path ? trn__expr_call(r->t->arena, TRN_HOME_LIBRARY, "trn.raise_only_corrupt", trn__type(TRN_TYPE_NULL), true, &path, 1) : NULL;
+  if (raises) raises->u.call.volatility = 2;
+  value->expr = raises ? trn__expr_cast(r->t->arena, raises, trn__type(TRN_TYPE_STRING), true) : NULL;
+  return value->expr ? TRN_OK : trn__no_memory(r->error);
+}
 
 static trn_status only_good(rows *r, const trn_expr *wrong, spark_relation *relation) {
   const trn_expr *good = truth(r, "not", wrong, NULL, false);
@@ -188,6 +197,7 @@ trn_status spark__rows_of_lines(spark_translator *t, bool csv, const trn_type *s
     if (!values[r.corrupt].expr) status = trn__no_memory(error);
   }
   if (!status && wrong && (options->drops_malformed || options->fails_fast)) status = only_good(&r, wrong, relation);
+  if (!status && schema->field_count == 1 && r.corrupt == 0) status = only_corrupt(&r, &values[0]);
   for (size_t i = 1; i < count; i++) values[schema->field_count + i - 1] = given[i];
   return status ? status : spark__project(t, relation, values, schema->field_count + count - 1, NULL, relation, error);
 }

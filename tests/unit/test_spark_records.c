@@ -1,0 +1,181 @@
+/* Records of text files: however the file is cut, compressed, encoded or damaged, reading ends and says what it is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <bzlib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "frontend/spark/translate/infer.h"
+
+static char folder[] = "/tmp/trn-records-XXXXXX";
+
+static int set_up(void **state) {
+  (void)state;
+  return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  return rmdir(folder);
+}
+
+/* Its path, in the caller's room. */
+static const char *put(char *path, size_t room, const char *name, const void *data, size_t size) {
+  snprintf(path, room, "%s/%s", folder, name);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(data, 1, size, file), size);
+  fclose(file);
+  return path;
+}
+
+/* All records, joined by '|'; *failure: why they end. */
+static void read_all(const char *path, const spark_text_options *options, spark_cut cut, char *out, size_t room, spark_records_failure *failure) {
+  spark_records records;
+  const char *text;
+  size_t size, at = 0;
+  assert_true(spark__records_open(&records, path, options, cut));
+  while (spark__records_next(&records, &text, &size)) {
+    assert_true(at + size + 2 < room);
+    memcpy(out + at, text, size);
+    out[at + size] = '|';
+    at += size + 1;
+  }
+  out[at] = 0;
+  *failure = records.failure;
+  spark__records_close(&records);
+}
+
+static void assert_records(const char *data, size_t size, const char *name, const spark_text_options *options, spark_cut cut, const char *expected) {
+  char path[256], out[4096];
+  spark_records_failure failure;
+  read_all(put(path, sizeof path, name, data, size), options, cut, out, sizeof out, &failure);
+  assert_string_equal(out, expected);
+  assert_int_equal(failure, SPARK_RECORDS_GOOD);
+  unlink(path);
+}
+
+#define CSV_OPTIONS .separator = ",", .quote = '"', .escape = '\\'
+
+static void lines_end_in_three_ways(void **state) {
+  const spark_text_options plain = {CSV_OPTIONS}, bar = {CSV_OPTIONS, .line_separator = "||"};
+  (void)state;
+  assert_records("a\nb\r\nc\rd", 8, "l.txt", &plain, SPARK_CUT_LINES, "a|b|c|d|");
+  assert_records("a\r\n\r\nb\n", 7, "l.txt", &plain, SPARK_CUT_LINES, "a||b|");
+  assert_records("a||b||", 6, "l.txt", &bar, SPARK_CUT_LINES, "a|b|");
+  assert_records("\xEF\xBB\xBFx\n", 5, "l.txt", &plain, SPARK_CUT_LINES, "x|");
+  assert_records("", 0, "l.txt", &plain, SPARK_CUT_LINES, "");
+  assert_records("a\nb\n", 4, "l.txt", &plain, SPARK_CUT_FILE, "a\nb\n|");
+}
+
+static void quotes_go_over_lines(void **state) {
+  const spark_text_options csv = {CSV_OPTIONS}, comments = {CSV_OPTIONS, .comment = '#'};
+  (void)state;
+  assert_records("1,\"a\nb\"\n2,c\n", 12, "q.csv", &csv, SPARK_CUT_CSV, "1,\"a\nb\"|2,c|");
+  assert_records("1,\"a\r\nb\"\r\n2,c", 13, "q.csv", &csv, SPARK_CUT_CSV, "1,\"a\nb\"|2,c|");
+  assert_records("1,\"a\\\"\nb\"\n2", 11, "q.csv", &csv, SPARK_CUT_CSV, "1,\"a\\\"\nb\"|2|");
+  assert_records("1,\"a\"x\nb\n", 9, "q.csv", &csv, SPARK_CUT_CSV, "1,\"a\"x|b|");
+  assert_records("1,\"a\n2", 6, "q.csv", &csv, SPARK_CUT_CSV, "1,\"a\n2|");
+  assert_records("#\"\n1\n", 5, "q.csv", &comments, SPARK_CUT_CSV, "#\"|1|");
+}
+
+static void long_records_grow(void **state) {
+  enum { SIZE = 300000 };
+  const spark_text_options csv = {CSV_OPTIONS};
+  char path[256], *data = malloc(SIZE), *out = malloc(SIZE + 8);
+  spark_records_failure failure;
+  (void)state;
+  memset(data, 'x', SIZE);
+  data[0] = '"', data[SIZE / 2] = '\n', data[SIZE - 2] = '"', data[SIZE - 1] = '\n';
+  read_all(put(path, sizeof path, "long.csv", data, SIZE), &csv, SPARK_CUT_CSV, out, SIZE + 8, &failure);
+  assert_int_equal(strlen(out), SIZE);
+  assert_int_equal(out[SIZE / 2], '\n');
+  unlink(path);
+  free(data);
+  free(out);
+}
+
+/* What each compression makes of a text. */
+static size_t compress_as(const char *ending, const char *text, char *out, size_t room) {
+  size_t size = strlen(text);
+  unsigned made = (unsigned)room;
+  if (!strcmp(ending, ".bz2")) {
+    assert_int_equal(BZ2_bzBuffToBuffCompress(out, &made, (char *)text, (unsigned)size, 9, 0, 0), BZ_OK);
+    return made;
+  }
+  if (!strcmp(ending, ".zst")) return ZSTD_compress(out, room, text, size, 3);
+  z_stream z = {0};
+  assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, strcmp(ending, ".gz") == 0 ? 31 : 15, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  z.next_in = (Bytef *)text, z.avail_in = (uInt)size;
+  z.next_out = (Bytef *)out, z.avail_out = (uInt)room;
+  assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+  size_t total = room - z.avail_out;
+  deflateEnd(&z);
+  return total;
+}
+
+static const char *const endings[] = {".gz", ".bz2", ".zst", ".deflate"};
+
+static void compressed_files_are_texts(void **state) {
+  const spark_text_options plain = {CSV_OPTIONS};
+  char name[32], data[4096];
+  (void)state;
+  for (size_t i = 0; i < 4; i++) {
+    size_t size = compress_as(endings[i], "one\ntwo\n", data, sizeof data);
+    snprintf(name, sizeof name, "c%s", endings[i]);
+    assert_records(data, size, name, &plain, SPARK_CUT_LINES, "one|two|");
+    if (i == 3) continue;
+    size += compress_as(endings[i], "three", data + size, sizeof data - size); /* members follow each other */
+    assert_records(data, size, name, &plain, SPARK_CUT_LINES, "one|two|three|");
+  }
+}
+
+/* Cut at each byte: an error. Each byte changed: an error, or some text; reading ends. */
+static void damaged_files_end(void **state) {
+  const spark_text_options plain = {CSV_OPTIONS};
+  char name[32], path[256], data[4096], broken[4096], out[70000];
+  spark_records_failure failure;
+  (void)state;
+  for (size_t i = 0; i < 4; i++) {
+    size_t size = compress_as(endings[i], "one\ntwo\nthree three three three three\n", data, sizeof data);
+    snprintf(name, sizeof name, "d%s", endings[i]);
+    for (size_t at = 1; at < size; at++) {
+      read_all(put(path, sizeof path, name, data, at), &plain, SPARK_CUT_LINES, out, sizeof out, &failure);
+      assert_int_equal(failure, SPARK_RECORDS_UNREADABLE);
+      memcpy(broken, data, size);
+      broken[at] = (char)~broken[at];
+      read_all(put(path, sizeof path, name, broken, size), &plain, SPARK_CUT_LINES, out, sizeof out, &failure);
+    }
+    unlink(path);
+  }
+}
+
+static void encodings_become_utf8(void **state) {
+  const spark_text_options latin = {CSV_OPTIONS, .charset = "ISO-8859-1"}, wide = {CSV_OPTIONS, .charset = "UTF-16"};
+  const spark_text_options ascii = {CSV_OPTIONS, .charset = "US-ASCII"}, found = {CSV_OPTIONS, .finds_charset = true};
+  (void)state;
+  assert_records("\xE9t\xE9\n", 4, "e.txt", &latin, SPARK_CUT_LINES, "\xC3\xA9t\xC3\xA9|");
+  assert_records("\xFF\xFEx\0\n\0", 6, "e.txt", &wide, SPARK_CUT_LINES, "x|");
+  assert_records("\0x\0\n\0", 5, "e.txt", &wide, SPARK_CUT_LINES, "x|\xEF\xBF\xBD|"); /* big endian; half a character at the end */
+  assert_records("a\x80""b", 3, "e.txt", &ascii, SPARK_CUT_LINES, "a\xEF\xBF\xBD""b|");
+  assert_records("{\0}\0", 4, "e.json", &found, SPARK_CUT_FILE, "{}|");
+  assert_records("\0\0\0{\0\0\0}", 8, "e.json", &found, SPARK_CUT_FILE, "{}|");
+  assert_records("{}", 2, "e.json", &found, SPARK_CUT_FILE, "{}|");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(lines_end_in_three_ways), cmocka_unit_test(quotes_go_over_lines),  cmocka_unit_test(long_records_grow),
+      cmocka_unit_test(compressed_files_are_texts), cmocka_unit_test(damaged_files_end), cmocka_unit_test(encodings_become_utf8),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
