@@ -1,6 +1,6 @@
 /* Plan-input decoders: from a format's name and bytes to a resolved plan. "sql", "datafusion.logical.v1",
  * "datafusion.physical.v1" and "substrait.plan.v1" are built in and ask the session's backend, as does "ballista.logical.v1",
- * Ballista's way to write the first of them; others are added. */
+ * Ballista's way to write the first of them; "spark.sql" is a query in Spark's dialect; others are added. */
 #ifndef TRUNNION_DECODER_H
 #define TRUNNION_DECODER_H
 #include <trunnion/registry.h>

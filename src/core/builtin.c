@@ -191,6 +191,7 @@ trn_status trn__registry_add_builtin(trn_registry *registry) {
   for (size_t i = 0; i < sizeof backend_formats / sizeof *backend_formats && !status; i++)
     status = trn_registry_add_decoder(registry, backend_formats[i], &by_backend, NULL, NULL);
   if (!status) status = trn__ballista_decoder_register(registry);
+  if (!status) status = trn__spark_decoder_register(registry);
   if (!status) status = trn__layers_register(registry, NULL);
   return status;
 }

@@ -63,6 +63,8 @@ trn_status trn__layers_register(trn_registry *registry, trn_error **error);
 
 /* "ballista.logical.v1" (src/plan/ballista_plan.c). */
 trn_status trn__ballista_decoder_register(trn_registry *registry);
+/* src/frontend/spark: "spark.sql", one query without temporary views. */
+trn_status trn__spark_decoder_register(trn_registry *registry);
 
 /* ALREADY_EXISTS. `object`: taken on success. */
 trn_status trn__registry_add(trn_registry *registry, registry_kind kind, const char *name, const registry_entry *entry,

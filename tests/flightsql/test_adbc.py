@@ -345,6 +345,71 @@ def test_views_of_either_dialect_are_readable_in_the_engines(connect, run, table
     run(f"DROP VIEW {table}_w", f"DROP VIEW {table}_v")
 
 
+def test_parameters_with_names_are_bound_by_the_columns_names(connect, table):
+    connection = connect()
+    rows = pa.record_batch({"b": ["x", "y"], "$a": [1, 2]})
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {table} (a BIGINT, b VARCHAR)")
+        assert [(f.name, str(f.type)) for f in cursor.adbc_prepare(f"INSERT INTO {table} VALUES ($a, $b)")] == [("a", "int64"), ("b", "string")]
+        cursor.executemany(f"INSERT INTO {table} VALUES ($a, $b)", rows)
+        cursor.execute(f"SELECT a, b FROM {table} WHERE b = :who OR a = :who_else AND b <> :who ORDER BY a",
+                       parameters=pa.record_batch({"who_else": [2], "who": ["x"]}))
+        assert cursor.fetchall() == [(1, "x"), (2, "y")]
+        cursor.execute("SELECT CAST($a AS BIGINT) - CAST($b AS BIGINT) AS d", parameters=(50, 8))  # by place: the driver calls them 0 and 1
+        assert cursor.fetchall() == [(42,)]
+        with pytest.raises(adm.Error, match="'b'"):
+            cursor.execute("SELECT CAST($a AS BIGINT) - CAST($b AS BIGINT) AS d", parameters=pa.record_batch({"a": [1], "c": [2]}))
+        with pytest.raises(adm.Error, match="not both"):
+            cursor.execute("SELECT $a, ?", parameters=(1, 2))
+        cursor.execute("SELECT [1, 2, 3][2:3] AS s, '$a :b' AS t, 1::BIGINT AS n")  # no parameters
+        assert cursor.fetchall() == [([2, 3], "$a :b", 1)]
+        connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.dialect": "spark"})
+        cursor.execute(f"SELECT a FROM {table} WHERE b = :who", parameters=pa.record_batch({"who": ["y"]}))
+        assert cursor.fetchall() == [(2,)]
+
+
+def test_statements_of_sparks_dialect(address, connect, table):
+    connection = connect()
+    connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.dialect": "spark"})
+
+    def ask(text, parameters=None):
+        with connection.cursor() as cursor:
+            cursor.execute(text, parameters=parameters)
+            return cursor.fetchall() or cursor.rowcount
+
+    ask(f"CREATE TABLE {table} (a INT, p STRING, b STRING COMMENT 'what', PRIMARY KEY (a)) USING parquet PARTITIONED BY (p) TBLPROPERTIES ('k' = 'v')")
+    assert connection.adbc_get_table_schema(table).names == ["a", "b", "p"]  # partition columns last
+    assert ask(f"INSERT INTO {table} VALUES (1, 'x', 'one'), (2, 'y', 'one')") == 2
+    assert ask(f"INSERT INTO {table} (p, a) SELECT 'two', 3") == 1
+    assert ask(f"INSERT INTO {table} VALUES (?, ?, ?)", (4, "z", "two")) == 1
+    assert ask(f"UPDATE {table} SET b = concat(b, '!'), p = 'three' WHERE a % 2 = 0 AND b IS NOT NULL") == 4
+    assert ask(f"SELECT a, b, p FROM {table} ORDER BY a") == [(1, "x", "one"), (2, "y!", "three"), (3, None, "two"), (4, "z!", "three")]
+    assert ask(f"DELETE FROM {table} AS t WHERE t.b > 'y'") == 2
+    ask(f"CREATE OR REPLACE VIEW {table}_v (n COMMENT 'count', s) AS SELECT count(*), sum(a) FROM {table}")
+    assert ask(f"SELECT n, s FROM {table}_v") == [(2, 4)]
+    ask(f"DROP VIEW {table}_v")
+    ask(f"CREATE SCHEMA {table}_s COMMENT 'mine'")
+    ask(f"USE {table}_s")
+    ask("CREATE TABLE t AS SELECT 1 AS a")
+    ask("ALTER TABLE t RENAME TO u")
+    assert ask(f"SELECT a FROM {table}_s.u") == [(1,)]
+    ask("TRUNCATE TABLE u")
+    assert ask("SELECT count(*) FROM u") == [(0,)]
+    ask("USE default")
+    ask(f"DROP SCHEMA {table}_s CASCADE")
+    ask("SET spark.sql.ansi.enabled = false")
+    assert ask("SELECT CAST('x' AS INT)") == [(None,)]
+    for refused, why in (("CACHE TABLE t", "session of Spark Connect"), ("BEGIN SELECT 1; END", "script"), ("SELEC 1", "PARSE_SYNTAX_ERROR"),
+                         (f"UPDATE {table} SET nothing = 1", "has not"), (f"ALTER TABLE {table} ADD COLUMN c INT", "ALTER TABLE")):
+        with pytest.raises(adm.Error, match=why):
+            ask(refused)
+    flight = pytest.importorskip("pyarrow.flight")
+    with flight.connect(f"grpc://{address}") as client:
+        of = proto(1, "type.googleapis.com/arrow.flight.protocol.sql.CommandGetPrimaryKeys") + proto(2, proto(3, table))
+        keys = client.do_get(client.get_flight_info(flight.FlightDescriptor.for_command(of)).endpoints[0].ticket).read_all()
+        assert keys.column("column_name").to_pylist() == ["a"]
+
+
 def test_databases_are_schemas(run, table):
     run(f"CREATE DATABASE IF NOT EXISTS {table}_d", f"CREATE TABLE {table}_d.t (a INT)", f"DROP TABLE {table}_d.t", f"DROP DATABASE {table}_d")
 

@@ -240,15 +240,17 @@ static void unfetched_results_of_a_session_are_limited(void **state) {
 /* ---- prepared statements ---- */
 
 /* A batch of one int64 column. */
-static void int_batch(int64_t first, int64_t rows, trn_strbuf *schema_bytes, trn_strbuf *batch_bytes) {
+static void named_batch(const char *const *names, size_t count, int64_t first, int64_t rows, trn_strbuf *schema_bytes,
+                        trn_strbuf *batch_bytes) {
   struct ArrowSchema schema;
   struct ArrowArray array;
   trn_array_builder *builder;
-  assert_int_equal(trn__schema_init(&schema, "+s", "", 0, NULL, 0, 1), TRN_OK);
-  assert_int_equal(trn__schema_init(schema.children[0], "l", "p", ARROW_FLAG_NULLABLE, NULL, 0, 0), TRN_OK);
+  assert_int_equal(trn__schema_init(&schema, "+s", "", 0, NULL, 0, count), TRN_OK);
+  for (size_t k = 0; k < count; k++)
+    assert_int_equal(trn__schema_init(schema.children[k], "l", names[k], ARROW_FLAG_NULLABLE, NULL, 0, 0), TRN_OK);
   assert_int_equal(trn__array_builder_create(&schema, &builder), TRN_OK);
   for (int64_t i = 0; i < rows; i++) {
-    trn__array_append_int(trn__array_builder_child(builder, 0), first + i);
+    for (size_t k = 0; k < count; k++) trn__array_append_int(trn__array_builder_child(builder, k), first + i);
     trn__array_append_end(builder);
   }
   assert_int_equal(trn__array_builder_finish(builder, &array), TRN_OK);
@@ -257,6 +259,11 @@ static void int_batch(int64_t first, int64_t rows, trn_strbuf *schema_bytes, trn
   trn__array_builder_destroy(builder);
   array.release(&array);
   schema.release(&schema);
+}
+
+static void int_batch(int64_t first, int64_t rows, trn_strbuf *schema_bytes, trn_strbuf *batch_bytes) {
+  static const char *const names[] = {"p"};
+  named_batch(names, 1, first, rows, schema_bytes, batch_bytes);
 }
 
 /* Sends a schema and a batch, cut to `batch_size` bytes of body. */
@@ -444,6 +451,78 @@ static void parameters_that_do_not_fit_are_refused(void **state) {
   assert_int_equal(bind(client, handle, &schema, &batch, batch.size), TRN_INVALID_ARGUMENT);
   assert_int_equal(bind(client, handle, &batch, &schema, schema.size), TRN_INVALID_ARGUMENT);  /* the wrong way round */
   assert_int_equal(bind(client, handle, &schema, &schema, schema.size), TRN_INVALID_ARGUMENT); /* a schema twice */
+  trn__strbuf_finish(&schema);
+  trn__strbuf_finish(&batch);
+}
+
+static trn_status bind_named(flight_client *client, const char *handle, const char *const *names, size_t count, int64_t rows) {
+  trn_strbuf schema = {0}, batch = {0};
+  named_batch(names, count, 1, rows, &schema, &batch);
+  trn_status status = bind(client, handle, &schema, &batch, batch.size);
+  trn__strbuf_finish(&schema);
+  trn__strbuf_finish(&batch);
+  return status;
+}
+
+static void too_many_parameters_and_too_few_rows_are_refused(void **state) {
+  flight_client *client = *state;
+  static const char *const names[] = {"a", "b", "c"};
+  char handle[64], none[64];
+  assert_int_equal(flight_prepare(client, "SELECT CAST(? AS BIGINT) AS a, CAST(? AS BIGINT) AS b", handle, NULL), TRN_OK);
+  assert_int_equal(bind_named(client, handle, names, 3, 1), TRN_INVALID_ARGUMENT);
+  assert_int_equal(bind_named(client, handle, names, 2, 0), TRN_OK); /* no rows is no error until they are wanted */
+  assert_int_equal(run_prepared(client, handle).status, TRN_INVALID_ARGUMENT);
+  assert_non_null(strstr(client->text, "2 parameters"));
+  assert_int_equal(bind_named(client, handle, names, 2, 1), TRN_OK);
+  assert_int_equal(run_prepared(client, handle).status, TRN_OK);
+  assert_int_equal(bind_named(client, handle, names, 2, 1001), TRN_OK);
+  assert_int_equal(run_prepared(client, handle).status, TRN_RESOURCE_EXHAUSTED); /* of a query */
+  assert_int_equal(flight_prepare(client, "SELECT 1 AS x", none, NULL), TRN_OK);
+  assert_int_equal(bind_named(client, none, names, 1, 1), TRN_INVALID_ARGUMENT);
+  assert_int_equal(run_prepared(client, none).status, TRN_OK);
+}
+
+static void parameters_with_names_are_bound_by_them(void **state) {
+  flight_client *client = *state;
+  static const char *const right[] = {"b", "$a"}, *const wrong[] = {"b", "other"}, *const places[] = {"0", "1"};
+  char handle[64];
+  assert_int_equal(flight_prepare(client, "SELECT CAST(:a AS BIGINT) AS x, CAST(:b AS BIGINT) AS y, CAST(:a AS BIGINT) AS z", handle, NULL), TRN_OK);
+  assert_int_equal(bind_named(client, handle, right, 2, 1), TRN_OK);
+  assert_int_equal(run_prepared(client, handle).status, TRN_OK);
+  assert_int_equal(bind_named(client, handle, wrong, 2, 1), TRN_OK);
+  assert_int_equal(run_prepared(client, handle).status, TRN_INVALID_ARGUMENT);
+  assert_non_null(strstr(client->text, "'a'"));
+  assert_int_equal(bind_named(client, handle, places, 2, 1), TRN_OK); /* a driver that knows places only */
+  assert_int_equal(run_prepared(client, handle).status, TRN_OK);
+  assert_int_equal(bind_named(client, handle, right, 1, 1), TRN_INVALID_ARGUMENT);
+  assert_int_equal(flight_prepare(client, "SELECT :a, ?", handle, NULL), TRN_INVALID_ARGUMENT);
+  assert_int_equal(flight_prepare(client, "SELECT ?, :a", handle, NULL), TRN_INVALID_ARGUMENT);
+  assert_int_equal(flight_prepare(client, "SELECT ':a ?' AS x, 1 AS y", handle, NULL), TRN_OK);
+  assert_int_equal(run_prepared(client, handle).status, TRN_OK); /* neither is a parameter */
+}
+
+static void handles_of_others_and_forged_ones_are_not_found(void **state) {
+  flight_client *client = *state;
+  char handle[64], forged[64];
+  client->identity = "alice";
+  assert_int_equal(flight_prepare(client, "SELECT 1 AS x", handle, NULL), TRN_OK);
+  for (size_t i = 0; i < strlen(handle); i++) { /* every byte changed */
+    memcpy(forged, handle, sizeof forged);
+    forged[i] = forged[i] == 'a' ? 'b' : 'a';
+    assert_int_equal(run_prepared(client, forged).status, TRN_NOT_FOUND);
+  }
+  Arrow__Flight__Protocol__Sql__ActionClosePreparedStatementRequest close =
+      ARROW__FLIGHT__PROTOCOL__SQL__ACTION_CLOSE_PREPARED_STATEMENT_REQUEST__INIT;
+  close.prepared_statement_handle = (ProtobufCBinaryData){strlen(handle), (uint8_t *)handle};
+  trn_strbuf body = flight_command("ActionClosePreparedStatementRequest", &close), schema = {0}, batch = {0};
+  int_batch(1, 1, &schema, &batch);
+  client->identity = "bob";
+  assert_int_equal(run_prepared(client, handle).status, TRN_NOT_FOUND);
+  assert_int_equal(bind(client, handle, &schema, &batch, batch.size), TRN_NOT_FOUND);
+  assert_int_equal(flight_act(client, "ClosePreparedStatement", &body, NULL), TRN_NOT_FOUND);
+  client->identity = "alice";
+  assert_int_equal(run_prepared(client, handle).rows, 1); /* hers is as it was */
+  trn__strbuf_finish(&body);
   trn__strbuf_finish(&schema);
   trn__strbuf_finish(&batch);
 }
@@ -748,6 +827,9 @@ int main(void) {
       cmocka_unit_test(transactions_that_nobody_uses_are_rolled_back),
       cmocka_unit_test(a_transaction_that_only_reads_outlives_its_idle_time),
       TEST(parameters_that_do_not_fit_are_refused),
+      TEST(too_many_parameters_and_too_few_rows_are_refused),
+      TEST(parameters_with_names_are_bound_by_them),
+      TEST(handles_of_others_and_forged_ones_are_not_found),
       TEST(truncated_arrow_data_is_refused_at_every_byte),
       cmocka_unit_test(arrow_messages_survive_every_changed_byte),
       cmocka_unit_test(messages_are_checked_before_they_are_decoded),

@@ -1,5 +1,5 @@
-/* What a text is: a query, or a statement that changes things, as a command. The engine's planner tells it of its own dialect;
- * what it has no word for (foreign keys, temporary tables) is read here and cut from the text that it gets. */
+/* What a text is: a query, or a statement that changes things, as a command. The dialect's planner tells it; what the engine's
+ * has no word for (foreign keys, temporary tables) is read here and cut from the text that it gets. */
 #include "frontend/flightsql/flightsql.h"
 #include "plan/plan.h"
 
@@ -91,6 +91,15 @@ static char *engine_text(trn_arena *arena, const flightsql_text *text, const cha
 
 /* ---- what it is ---- */
 
+static trn_status decode(flightsql_session *session, trn_arena *arena, const flightsql_text *text, const char *const *literals,
+                         trn_statement *out, bool *saw_temporary, trn_error **error) {
+  bool is_engine = flightsql__dialect(session) == FLIGHTSQL_ENGINE;
+  trn_status status = is_engine ? check_temporary(text, error) : TRN_OK;
+  if (status) return status;
+  char *sql = is_engine ? engine_text(arena, text, literals) : flightsql__text_slice(arena, text, 0, text->count, literals);
+  return sql ? flightsql__decode(session, sql, out, saw_temporary, error) : trn__no_memory(error);
+}
+
 static flightsql_kind kind_of(const trn_statement *statement) {
   if (statement->kind == TRN_STATEMENT_QUERY) return FLIGHTSQL_QUERY;
   if (statement->kind != TRN_STATEMENT_COMMAND) return FLIGHTSQL_DDL;
@@ -107,24 +116,10 @@ trn_status flightsql__classify(flightsql_session *session, trn_arena *arena, con
                                const char *const *literals, flightsql_kind *kind, trn_plan **plan,
                                struct ArrowSchema *parameters, trn_error **error) {
   trn_statement decoded = {0};
+  bool saw_temporary = false;
   *plan = NULL;
   if (parameters) *parameters = (struct ArrowSchema){0};
-  if (flightsql__dialect(session) == FLIGHTSQL_SPARK) {
-    *kind = flightsql__kind(text);
-    if (*kind == FLIGHTSQL_QUERY) {
-      char *sql = flightsql__text_slice(arena, text, 0, text->count, literals);
-      return sql ? flightsql__plan(session, sql, plan, error) : trn__no_memory(error);
-    }
-    flightsql_command command;
-    trn_status status = flightsql__parse(session, arena, text, literals, &command, error);
-    if (!status) flightsql__command_finish(&command);
-    return status;
-  }
-  trn_status status = check_temporary(text, error);
-  if (status) return status;
-  char *sql = engine_text(arena, text, literals);
-  bool saw_temporary = false;
-  status = sql ? flightsql__decode(session, sql, &decoded, &saw_temporary, error) : trn__no_memory(error);
+  trn_status status = decode(session, arena, text, literals, &decoded, &saw_temporary, error);
   if (status) return status;
   *kind = kind_of(&decoded);
   if (*kind == FLIGHTSQL_QUERY) *plan = trn_plan_ref(decoded.plan);
@@ -139,13 +134,28 @@ trn_status flightsql__classify(flightsql_session *session, trn_arena *arena, con
 
 /* ---- commands ---- */
 
-static trn_status engine_command(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
-                                 const char *const *literals, flightsql_command *out, trn_error **error) {
-  trn_status status = check_temporary(text, error);
-  if (status) return status;
-  char *sql = engine_text(arena, text, literals);
+/* What only the engine's texts can say. */
+static trn_status add_to_table(trn_arena *arena, const flightsql_text *text, bool saw_temporary, flightsql_command *out,
+                               trn_error **error) {
+  bool creates = out->command.kind == TRN_COMMAND_CREATE_TABLE || out->command.kind == TRN_COMMAND_CREATE_VIEW;
+  out->is_temporary = creates && flightsql__temporary_at(text) != 0;
+  if (out->command.kind == TRN_COMMAND_CREATE_VIEW && saw_temporary && !out->is_temporary)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The view %s would outlive the temporary tables or views that it reads",
+                         out->command.name[out->command.name_count - 1]);
+  if (out->command.kind != TRN_COMMAND_CREATE_TABLE || !definitions_at(text)) return TRN_OK;
+  trn_constraint *constraints = NULL;
+  size_t count = 0;
+  trn_status status = flightsql__parse_constraints(arena, text, &constraints, &count, error);
+  if (!count) return status;
+  out->table.constraints = constraints;
+  out->table.constraint_count = count;
+  return status;
+}
+
+static trn_status command_of(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
+                             const char *const *literals, flightsql_command *out, trn_error **error) {
   bool saw_temporary = false;
-  status = sql ? flightsql__decode(session, sql, &out->decoded, &saw_temporary, error) : trn__no_memory(error);
+  trn_status status = decode(session, arena, text, literals, &out->decoded, &saw_temporary, error);
   if (status) return status;
   if (out->decoded.kind != TRN_STATEMENT_COMMAND && out->decoded.kind != TRN_STATEMENT_QUERY) {
     out->spoken = out->decoded.kind;
@@ -158,29 +168,14 @@ static trn_status engine_command(flightsql_session *session, trn_arena *arena, c
   if (!out->command.table) return TRN_OK;
   out->table = *out->command.table;
   out->command.table = &out->table;
-  bool creates = out->command.kind == TRN_COMMAND_CREATE_TABLE || out->command.kind == TRN_COMMAND_CREATE_VIEW;
-  out->is_temporary = creates && flightsql__temporary_at(text) != 0;
-  if (out->command.kind == TRN_COMMAND_CREATE_VIEW && saw_temporary && !out->is_temporary)
-    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The view %s would outlive the temporary tables or views that it reads",
-                         out->command.name[out->command.name_count - 1]);
-  if (out->command.kind != TRN_COMMAND_CREATE_TABLE) return TRN_OK;
-  if (!out->table.format) out->table.format = "parquet";
-  trn_constraint *constraints = NULL;
-  size_t count = 0;
-  if (definitions_at(text)) status = flightsql__parse_constraints(arena, text, &constraints, &count, error);
-  if (count) {
-    out->table.constraints = constraints;
-    out->table.constraint_count = count;
-  }
-  return status;
+  if (out->command.kind == TRN_COMMAND_CREATE_TABLE && !out->table.format) out->table.format = "parquet";
+  return flightsql__dialect(session) == FLIGHTSQL_ENGINE ? add_to_table(arena, text, saw_temporary, out, error) : TRN_OK;
 }
 
 trn_status flightsql__command(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
                               const char *const *literals, flightsql_command *out, trn_error **error) {
-  if (flightsql__dialect(session) == FLIGHTSQL_SPARK)
-    return flightsql__parse(session, arena, text, literals, out, error);
   *out = (flightsql_command){0};
-  trn_status status = engine_command(session, arena, text, literals, out, error);
+  trn_status status = command_of(session, arena, text, literals, out, error);
   if (status) flightsql__command_finish(out);
   return status;
 }

@@ -2,7 +2,7 @@
  *
  *   frontend.c    options, the provider, sessions' state         command.c   which command: info, schema, tickets, puts
  *   statement.c   statements by handle, their life               plan.c      SQL text to plans, either dialect; names
- *   command_of.c  what a text is, as trn_command                  parse.c     Spark's statements that are not queries
+ *   command_of.c  what a text is, as trn_command                  constraint.c keys of CREATE TABLE
  *   update.c      what changes things, exactly once
  *   sql_text.c    tokens, placeholders                           parameter.c Arrow parameters as literals, their types
  *   prepared.c    prepared statements                            ingest.c    bulk ingestion, rows of temporary tables
@@ -119,7 +119,7 @@ typedef enum flightsql_token_kind {
   FLIGHTSQL_QUOTED,      /* a quoted name */
   FLIGHTSQL_STRING,      /* a text in single quotes */
   FLIGHTSQL_NUMBER,
-  FLIGHTSQL_PLACEHOLDER, /* "?" or "$1" */
+  FLIGHTSQL_PLACEHOLDER, /* "?", "$1", "$name", ":name" */
   FLIGHTSQL_SYMBOL
 } flightsql_token_kind;
 typedef struct flightsql_token {
@@ -133,8 +133,11 @@ typedef struct flightsql_text {
   flightsql_token *tokens;
   size_t count;
   uint32_t parameter_count;
+  const char **names; /* of the parameters, when they have some: parameter_count of them */
+  uint32_t name_count;
 } flightsql_text;
-/* Reads a text into tokens of `arena`. INVALID_ARGUMENT: a quote that does not end. A last ";" is dropped. */
+/* Reads a text into tokens of `arena`. INVALID_ARGUMENT: a quote that does not end; parameters with names and without. A last
+ * ";" is dropped. */
 trn_status flightsql__text_read(trn_arena *arena, const char *data, size_t size, flightsql_dialect dialect,
                                 flightsql_text *out, trn_error **error);
 bool flightsql__token_is(const flightsql_text *text, size_t index, const char *word); /* without case; false behind the end */
@@ -143,6 +146,15 @@ char *flightsql__token_name(trn_arena *arena, const flightsql_text *text, size_t
 /* The text from token `from` to before token `to`, placeholders replaced by `literals` (NULL: as they are). */
 char *flightsql__text_slice(trn_arena *arena, const flightsql_text *text, size_t from, size_t to,
                             const char *const *literals);
+bool flightsql__token_is_name(const flightsql_text *text, size_t index);
+/* Behind the bracket that closes the one at `at`; 0: it does not. */
+size_t flightsql__text_closing(const flightsql_text *text, size_t at);
+/* A name of up to three parts at *at. */
+trn_status flightsql__parse_name(trn_arena *arena, const flightsql_text *text, size_t *at, const char ***parts,
+                                 size_t *count, trn_error **error);
+/* Of INSERT INTO t [(columns)] VALUES (row): where the name begins and ends, where the row is. False: it is another. */
+bool flightsql__insert_shape(const flightsql_text *text, size_t *name_end, size_t *columns_at, size_t *row_at,
+                             size_t *row_end);
 
 /* ---- plan.c ---- */
 
@@ -154,7 +166,7 @@ trn_status flightsql__plan_in(flightsql_session *session, flightsql_dialect dial
 trn_status flightsql__plan_substrait(flightsql_session *session, const void *data, size_t size, trn_plan **out,
                                      trn_error **error);
 flightsql_dialect flightsql__dialect(flightsql_session *session);
-/* What a text of the engine's dialect means; call its release. What it says of itself was allowed. *saw_temporary:
+/* What a text of the session's dialect means; call its release. What it says of itself was allowed. *saw_temporary:
  * it reads what only the session has. thread: worker */
 trn_status flightsql__decode(flightsql_session *session, const char *sql, trn_statement *out, bool *saw_temporary,
                              trn_error **error);
@@ -174,7 +186,7 @@ trn_status flightsql__plan_scan(flightsql_session *session, trn_source *const *s
 trn_status flightsql__plan_schema_ipc(const trn_plan *plan, trn_strbuf *out, trn_error **error);
 trn_status flightsql__schema_ipc(const struct ArrowSchema *schema, trn_strbuf *out, trn_error **error);
 
-/* ---- command_of.c: what a text is; parse.c: statements of Spark's dialect, and what the engine's planner drops ---- */
+/* ---- command_of.c: what a text is; constraint.c: what the engine's planner drops of it ---- */
 
 typedef enum flightsql_kind {
   FLIGHTSQL_QUERY = 0,
@@ -193,11 +205,11 @@ typedef struct flightsql_command {
   trn_command command;
   trn_table_info table;
   trn_database_info database;
-  struct ArrowSchema schema;
+  struct ArrowSchema schema; /* of an ingestion */
   trn_plan *plan;
   bool is_temporary;     /* CREATE TABLE, VIEW: of the session */
   trn_statement_kind spoken; /* BEGIN, COMMIT, ROLLBACK; else TRN_STATEMENT_QUERY, and there is a command */
-  trn_statement decoded; /* what the command's parts are borrowed from, when the engine's planner made it */
+  trn_statement decoded; /* what the command's parts are borrowed from */
 } flightsql_command;
 trn_status flightsql__command(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
                               const char *const *literals, flightsql_command *out, trn_error **error);
@@ -205,19 +217,9 @@ void flightsql__command_finish(flightsql_command *command);
 /* Of CREATE [OR REPLACE] TEMPORARY TABLE or VIEW: where TEMPORARY stands; 0: it is another statement. */
 size_t flightsql__temporary_at(const flightsql_text *text);
 
-/* parse.c: the kind by the first word; a statement of Spark's dialect. */
-flightsql_kind flightsql__kind(const flightsql_text *text);
-trn_status flightsql__parse(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
-                            const char *const *literals, flightsql_command *out, trn_error **error);
-/* The constraints of CREATE TABLE t (..), in any dialect. */
+/* constraint.c: the constraints of CREATE TABLE t (..). */
 trn_status flightsql__parse_constraints(trn_arena *arena, const flightsql_text *text, trn_constraint **out, size_t *count,
                                         trn_error **error);
-/* Of INSERT INTO t [(columns)] VALUES (row): where the name begins and ends, where the row is. False: it is another. */
-bool flightsql__insert_shape(const flightsql_text *text, size_t *name_end, size_t *columns_at, size_t *row_at,
-                             size_t *row_end);
-/* A name of up to three parts at *at. */
-trn_status flightsql__parse_name(trn_arena *arena, const flightsql_text *text, size_t *at, const char ***parts,
-                                 size_t *count, trn_error **error);
 
 /* ---- parameter.c ---- */
 
@@ -235,9 +237,10 @@ flightsql_parameters *flightsql__parameters_ref(flightsql_parameters *parameters
 void flightsql__parameters_unref(flightsql_parameters *parameters);
 /* Adds the Arrow part of a FlightData. RESOURCE_EXHAUSTED over the limits. */
 trn_status flightsql__parameters_add(flightsql_parameters *parameters, const flight_data *data, trn_error **error);
-/* The literals of one row, in the arena. INVALID_ARGUMENT: fewer columns than `count`. */
+/* The literals of one row for the text's parameters, in the arena: by the names of the columns when the parameters have names
+ * and one of them is a column's, else by place. INVALID_ARGUMENT: not as many columns as parameters, or others. */
 trn_status flightsql__parameters_literals(trn_arena *arena, const flightsql_parameters *parameters, int64_t row,
-                                          uint32_t count, flightsql_dialect dialect, const char ***out,
+                                          const flightsql_text *text, flightsql_dialect dialect, const char ***out,
                                           trn_error **error);
 /* What the types of a text's placeholders are, as far as the text says: utf8 else. Gives a struct schema, and literals
  * (NULLs of these types) to plan the text with. */

@@ -224,10 +224,35 @@ static trn_status put_value(trn_strbuf *out, const char *format, const struct Ar
   return TRN_OK;
 }
 
+/* The column of that name, which may have the mark that it has in the text; -1: there is none. */
+static int64_t column_named(const struct ArrowSchema *schema, const char *name) {
+  for (int64_t i = 0; i < schema->n_children; i++) {
+    const char *given = schema->children[i]->name ? schema->children[i]->name : "";
+    if (strcmp(given, name) == 0 || ((*given == '$' || *given == ':') && strcmp(given + 1, name) == 0)) return i;
+  }
+  return -1;
+}
+
+/* columns[i]: which column parameter i is. */
+static trn_status columns_of(const struct ArrowSchema *schema, const flightsql_text *text, int64_t *columns, trn_error **error) {
+  uint32_t found = 0, missing = 0;
+  for (uint32_t i = 0; i < text->parameter_count; i++) {
+    columns[i] = i < text->name_count ? column_named(schema, text->names[i]) : -1;
+    if (columns[i] >= 0) found++;
+    else if (!found || missing < i) missing = i;
+  }
+  if (found == text->parameter_count) return TRN_OK;
+  if (found)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The parameter '%.100s' has no value: no column has its name", text->names[missing]);
+  for (uint32_t i = 0; i < text->parameter_count; i++) columns[i] = i; /* a driver that binds by place */
+  return TRN_OK;
+}
+
 trn_status flightsql__parameters_literals(trn_arena *arena, const flightsql_parameters *parameters, int64_t row,
-                                          uint32_t count, flightsql_dialect dialect, const char ***out,
+                                          const flightsql_text *text, flightsql_dialect dialect, const char ***out,
                                           trn_error **error) {
   size_t batch = 0;
+  uint32_t count = text->parameter_count;
   if ((uint64_t)parameters->schema.n_children != count)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The statement has %u parameters, %" PRId64 " were bound", count,
                          parameters->schema.n_children);
@@ -236,15 +261,16 @@ trn_status flightsql__parameters_literals(trn_arena *arena, const flightsql_para
   if (batch == parameters->batch_count)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The statement has %u parameters, but no row was bound", count);
   const char **literals = TRN_NEW_N(arena, const char *, count);
-  if (!literals) return trn__no_memory(error);
-  trn_status status = TRN_OK;
+  int64_t *columns = TRN_NEW_N(arena, int64_t, count);
+  if (!literals || !columns) return trn__no_memory(error);
+  trn_status status = columns_of(&parameters->schema, text, columns, error);
   for (uint32_t i = 0; i < count && !status; i++) {
-    trn_strbuf text = {0};
-    status = put_value(&text, parameters->schema.children[i]->format, parameters->batches[batch].children[i], row,
-                       dialect, error);
-    if (!status) literals[i] = text.failed ? NULL : trn__arena_str(arena, text.data, text.size);
+    trn_strbuf value = {0};
+    status = put_value(&value, parameters->schema.children[columns[i]]->format, parameters->batches[batch].children[columns[i]],
+                       row, dialect, error);
+    if (!status) literals[i] = value.failed ? NULL : trn__arena_str(arena, value.data, value.size);
     if (!status && !literals[i]) status = trn__no_memory(error);
-    trn__strbuf_finish(&text);
+    trn__strbuf_finish(&value);
   }
   *out = literals;
   return status;
@@ -356,7 +382,7 @@ trn_status flightsql__parameter_types(flightsql_session *session, trn_arena *are
     char name[16];
     snprintf(name, sizeof name, "$%u", i + 1);
     const trn_type *type = types[i] ? types[i] : trn__type(TRN_TYPE_STRING);
-    if (trn__type_export(type, name, true, NULL, NULL, out->children[i])) status = trn__no_memory(error);
+    if (trn__type_export(type, i < text->name_count ? text->names[i] : name, true, NULL, NULL, out->children[i])) status = trn__no_memory(error);
   }
   for (uint32_t i = 0; i <= count; i++) trn_plan_unref(plans[i]);
   if (status) trn__schema_release(out);

@@ -3,6 +3,7 @@
 #include "frontend/flightsql/flightsql.h"
 
 #include "core/query.h"
+#include "frontend/spark/decode_sql.h"
 #include "plan/plan.h"
 
 /* ---- names ---- */
@@ -105,6 +106,9 @@ trn_status flightsql__decode(flightsql_session *session, const char *sql, trn_st
                                 .resolve = resolve,
                                 .resolve_user = &here};
   *out = (trn_statement){0};
+  *saw_temporary = false;
+  if (flightsql__dialect(session) == FLIGHTSQL_SPARK)
+    return spark__decode_sql(session->session, session->views, sql, out, error);
   trn_status status = trn_backend_decode_statement(session->session, &input, out, error);
   if (!status) status = check_statement(session, out, error);
   *saw_temporary = here.saw_temporary;

@@ -171,7 +171,7 @@ static trn_status bound_text(flightsql_statement *prepared, const flightsql_para
                            PREPARED_ROWS_MAX);
   for (int64_t row = 0; row < rows && !status; row++) {
     const char **literals;
-    status = flightsql__parameters_literals(arena, bound, row, text.parameter_count, dialect, &literals, error);
+    status = flightsql__parameters_literals(arena, bound, row, &text, dialect, &literals, error);
     char *part = status ? NULL : flightsql__text_slice(arena, &text, 0, text.count, literals);
     if (!status && !part) status = trn__no_memory(error);
     if (!status) trn__strbuf_printf(&sql, rows > 1 ? "%s(%s)" : "%s%s", row ? " UNION ALL " : "", part);

@@ -4,12 +4,18 @@
 
 #include "frontend/flightsql/flightsql.h"
 
+enum { NAME_PARTS_MAX = 3 };
+
 typedef struct lexer {
   trn_arena *arena;
   flightsql_text *text;
   flightsql_dialect dialect;
   size_t at, capacity;
+  size_t name_capacity;
+  trn_map *names; /* of parameters -> index + 1; NULL: none yet */
+  bool has_unnamed;
   uint32_t questions;
+  unsigned inside; /* of [ and {: a colon means something else there */
 } lexer;
 
 static bool is_word(unsigned char c) { return isalnum(c) || c == '_' || c >= 0x80; }
@@ -64,9 +70,48 @@ static bool skip_blank(lexer *l) {
   }
 }
 
+/* The index of the parameter of that name, which has been or is added. */
+static trn_status name_index(lexer *l, const char *name, size_t size, uint32_t *index, trn_error **error) {
+  flightsql_text *text = l->text;
+  if (!l->names && !(l->names = trn__map_create())) return trn__no_memory(error);
+  const void *known = trn__map_get(l->names, name, size);
+  *index = known ? (uint32_t)(uintptr_t)known - 1 : text->name_count;
+  if (known || *index >= TRN_FLIGHT_PARAMETERS_MAX) return TRN_OK; /* what is too many is refused by the caller */
+  if (text->name_count == l->name_capacity) {
+    size_t capacity = l->name_capacity ? 2 * l->name_capacity : 8;
+    const char **grown = TRN_NEW_N(l->arena, const char *, capacity);
+    if (!grown) return trn__no_memory(error);
+    if (text->name_count) memcpy(grown, text->names, text->name_count * sizeof *grown);
+    text->names = grown;
+    l->name_capacity = capacity;
+  }
+  text->names[text->name_count] = trn__arena_str(l->arena, name, size);
+  if (!text->names[text->name_count] || !trn__map_set(l->names, name, size, (void *)(uintptr_t)(*index + 1), NULL))
+    return trn__no_memory(error);
+  text->name_count++;
+  return TRN_OK;
+}
+
+/* "$name", ":name": but "a:b", "a::b" and what is in brackets are no parameters. */
+static bool is_named(const lexer *l, size_t start) {
+  const char *data = l->text->data;
+  unsigned char next = start + 1 < l->text->size ? (unsigned char)data[start + 1] : 0;
+  if (!is_word(next) || isdigit(next)) return false;
+  size_t end = start + 1;
+  while (end < l->text->size && is_word((unsigned char)data[end])) end++;
+  if (data[start] == '$') return end == l->text->size || data[end] != '$'; /* $tag$ begins a text */
+  unsigned char before = start ? (unsigned char)data[start - 1] : ' ';
+  return data[start] == ':' && !l->inside && !is_word(before) && !strchr(":)]}'\"`", before);
+}
+
 static trn_status placeholder(lexer *l, size_t start, trn_error **error) {
-  uint32_t index;
-  if (l->text->data[start] == '?') {
+  uint32_t index = 0;
+  bool has_name = is_named(l, start);
+  if (has_name) {
+    for (l->at++; l->at < l->text->size && is_word((unsigned char)l->text->data[l->at]);) l->at++;
+    trn_status status = name_index(l, l->text->data + start + 1, l->at - start - 1, &index, error);
+    if (status) return status;
+  } else if (l->text->data[start] == '?') {
     l->at++;
     index = l->questions++;
   } else {
@@ -79,6 +124,9 @@ static trn_status placeholder(lexer *l, size_t start, trn_error **error) {
   if (index >= TRN_FLIGHT_PARAMETERS_MAX)
     return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "A statement has at most %u parameters",
                          TRN_FLIGHT_PARAMETERS_MAX);
+  l->has_unnamed |= !has_name;
+  if (l->has_unnamed && l->text->name_count)
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A statement has parameters with names, or without: not both");
   if (index >= l->text->parameter_count) l->text->parameter_count = index + 1;
   return add(l, FLIGHTSQL_PLACEHOLDER, start, index, error);
 }
@@ -96,7 +144,7 @@ static trn_status next_token(lexer *l, trn_error **error) {
     bool is_text = c == '"' && l->dialect == FLIGHTSQL_SPARK;
     kind = is_text ? FLIGHTSQL_STRING : FLIGHTSQL_QUOTED;
     ended = skip_quoted(l, (char)c, is_text);
-  } else if (c == '?' || (c == '$' && start + 1 < size && isdigit((unsigned char)data[start + 1]))) {
+  } else if (c == '?' || (c == '$' && start + 1 < size && isdigit((unsigned char)data[start + 1])) || is_named(l, start)) {
     return placeholder(l, start, error);
   } else if (isdigit(c)) {
     kind = FLIGHTSQL_NUMBER;
@@ -105,6 +153,8 @@ static trn_status next_token(lexer *l, trn_error **error) {
     kind = FLIGHTSQL_WORD;
     while (l->at < size && is_word((unsigned char)data[l->at])) l->at++;
   } else {
+    if (c == '[' || c == '{') l->inside++;
+    if ((c == ']' || c == '}') && l->inside) l->inside--;
     l->at++;
   }
   if (!ended) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The SQL text ends inside of quotes");
@@ -120,11 +170,16 @@ trn_status flightsql__text_read(trn_arena *arena, const char *data, size_t size,
   lexer l = {.arena = arena, .text = out, .dialect = dialect};
   trn_status status = TRN_OK;
   for (;;) {
-    if (!skip_blank(&l)) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The SQL text ends inside of a comment");
-    if (l.at >= size) break;
-    status = next_token(&l, error);
-    if (status) return status;
+    if (!skip_blank(&l))
+      status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The SQL text ends inside of a comment");
+    else if (l.at < size)
+      status = next_token(&l, error);
+    else
+      break;
+    if (status) break;
   }
+  trn__map_destroy(l.names, NULL);
+  if (status) return status;
   while (out->count && out->data[out->tokens[out->count - 1].start] == ';') out->count--;
   if (!out->count) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The SQL text is empty");
   return TRN_OK;
@@ -172,4 +227,56 @@ char *flightsql__text_slice(trn_arena *arena, const flightsql_text *text, size_t
   char *copy = out.failed ? NULL : trn__arena_str(arena, out.data ? out.data : "", out.size);
   trn__strbuf_finish(&out);
   return copy;
+}
+
+/* ---- names and brackets ---- */
+
+bool flightsql__token_is_name(const flightsql_text *text, size_t index) {
+  return index < text->count && (text->tokens[index].kind == FLIGHTSQL_WORD || text->tokens[index].kind == FLIGHTSQL_QUOTED);
+}
+
+size_t flightsql__text_closing(const flightsql_text *text, size_t at) {
+  size_t depth = 0;
+  for (; at < text->count; at++) {
+    if (flightsql__token_is(text, at, "(")) depth++;
+    if (flightsql__token_is(text, at, ")") && --depth == 0) return at + 1;
+  }
+  return 0;
+}
+
+trn_status flightsql__parse_name(trn_arena *arena, const flightsql_text *text, size_t *at, const char ***parts,
+                                 size_t *count, trn_error **error) {
+  *parts = TRN_NEW_N(arena, const char *, NAME_PARTS_MAX);
+  *count = 0;
+  if (!*parts) return trn__no_memory(error);
+  for (;;) {
+    if (!flightsql__token_is_name(text, *at))
+      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A name is expected%s", *count ? " behind '.'" : "");
+    if (*count == NAME_PARTS_MAX)
+      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A name has at most %d parts", NAME_PARTS_MAX);
+    (*parts)[*count] = flightsql__token_name(arena, text, (*at)++);
+    if (!(*parts)[(*count)++]) return trn__no_memory(error);
+    if (!flightsql__token_is(text, *at, ".")) return TRN_OK;
+    (*at)++;
+  }
+}
+
+bool flightsql__insert_shape(const flightsql_text *text, size_t *name_end, size_t *columns_at, size_t *row_at,
+                             size_t *row_end) {
+  size_t at = 2;
+  if (!flightsql__token_is(text, 0, "insert") || !flightsql__token_is(text, 1, "into")) return false;
+  if (flightsql__token_is(text, at, "table")) at++;
+  while (flightsql__token_is_name(text, at) && flightsql__token_is(text, at + 1, ".")) at += 2;
+  if (!flightsql__token_is_name(text, at++)) return false;
+  *name_end = at;
+  *columns_at = 0;
+  if (flightsql__token_is(text, at, "(")) {
+    *columns_at = at;
+    at = flightsql__text_closing(text, at);
+    if (!at) return false;
+  }
+  if (!flightsql__token_is(text, at, "values") || !flightsql__token_is(text, at + 1, "(")) return false;
+  *row_at = at + 1;
+  *row_end = flightsql__text_closing(text, at + 1);
+  return *row_end == text->count;
 }

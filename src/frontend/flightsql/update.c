@@ -292,6 +292,7 @@ static trn_status execute(update *u, flightsql_command *command, bool *is_done, 
 /* The rows of parameters as one INSERT, when the VALUES are nothing but the parameters in order. */
 static bool is_plain_insert(const update *u) {
   size_t name_end, columns_at, row_at, row_end;
+  if (u->text.name_count) return false; /* the columns may be in another order */
   if (!flightsql__insert_shape(&u->text, &name_end, &columns_at, &row_at, &row_end)) return false;
   uint32_t next = 0;
   for (size_t i = row_at + 1; i < row_end - 1; i++) {
@@ -349,7 +350,7 @@ static trn_status run_row(update *u, bool *is_done, trn_error **error) {
     status = insert_all(u, arena, is_done, error);
   } else {
     if (u->parameters)
-      status = flightsql__parameters_literals(arena, u->parameters, u->row, u->text.parameter_count, u->dialect,
+      status = flightsql__parameters_literals(arena, u->parameters, u->row, &u->text, u->dialect,
                                               &literals, error);
     if (!status) status = flightsql__command(u->session, arena, &u->text, literals, &command, error);
     if (!status) {

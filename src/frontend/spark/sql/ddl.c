@@ -86,6 +86,7 @@ static sql_relation *query_with_text(sql_parser *p, char **text) {
 
 static void column_options(sql_parser *p, Spark__Connect__TrnColumn *column) {
   for (;;) {
+    if (sql__column_constraint(p, column->name)) continue;
     if (sql__accept2(p, KW_NOT, KW_NULL) || sql__accept2(p, SQL_BANG, KW_NULL)) {
       column->nullable = false;
     } else if (sql__accept(p, KW_COMMENT)) {
@@ -103,9 +104,8 @@ static void column_options(sql_parser *p, Spark__Connect__TrnColumn *column) {
       sql__expect(p, SQL_RIGHT_PAREN);
     } else if (sql__kind(p) == SQL_COMMA || sql__kind(p) == SQL_RIGHT_PAREN) {
       return;
-    } else if (sql__kind(p) == KW_GENERATED || sql__kind(p) == KW_CONSTRAINT || sql__kind(p) == KW_CHECK ||
-               sql__kind(p) == KW_UNIQUE || sql__kind(p) == KW_PRIMARY || sql__kind(p) == KW_REFERENCES) {
-      sql__fail_unimplemented(p, p->at, "constraints and identity columns");
+    } else if (sql__kind(p) == KW_GENERATED) {
+      sql__fail_unimplemented(p, p->at, "identity columns");
     } else {
       sql__expect(p, SQL_RIGHT_PAREN);
     }
@@ -113,12 +113,7 @@ static void column_options(sql_parser *p, Spark__Connect__TrnColumn *column) {
 }
 
 static void column(sql_parser *p, sql_list *columns) {
-  sql_kind kind = sql__kind(p), next = sql__ahead(p, 1);
-  if ((kind == KW_CHECK && next == SQL_LEFT_PAREN) || (kind == KW_UNIQUE && next == SQL_LEFT_PAREN) ||
-      (kind == KW_PRIMARY && next == KW_KEY) || (kind == KW_FOREIGN && next == KW_KEY) ||
-      (kind == KW_CONSTRAINT && sql__is_identifier(p, p->at + 1) && sql__is_keyword(sql__ahead(p, 2)))) {
-    sql__fail_unimplemented(p, p->at, "table constraints");
-  }
+  if (sql__table_constraint(p)) return;
   Spark__Connect__TrnColumn *out = SQL_NEW(p, Spark__Connect__TrnColumn, spark__connect__trn_column);
   out->name = sql__error_capturing_identifier(p);
   out->nullable = true;
@@ -158,7 +153,9 @@ static void partition_field(sql_parser *p, sql_list *fields, sql_list *columns) 
     sql__push(p, fields, sql__primary(p).expr);
     return;
   }
+  size_t before = columns->count;
   column(p, columns);
+  if (columns->count == before) sql__fail_syntax(p);
   const Spark__Connect__TrnColumn *added = columns->items[columns->count - 1];
   sql_list part = {0};
   sql__push(p, &part, added->name);

@@ -21,6 +21,12 @@ typedef struct sql_lambda {
   size_t total; /* with those of the lambdas around */
 } sql_lambda;
 
+/* A growing array in the arena. */
+typedef struct sql_list {
+  void **items;
+  size_t count, capacity;
+} sql_list;
+
 typedef struct sql_parser {
   trn_arena *arena;
   const char *text;
@@ -47,15 +53,10 @@ typedef struct sql_parser {
   bool in_script, in_for; /* in_for: in the query of a FOR, which DO ends */
   size_t blocks;                  /* BEGIN ... END around the place; the outermost one has no label */
   const struct sql_label *labels; /* of script.c: the innermost one */
+  sql_list constraints; /* trn_constraint, of CREATE TABLE */
   bool refused;
   trn_error *refusal; /* NULL although refused: out of memory */
 } sql_parser;
-
-/* A growing array in the arena. */
-typedef struct sql_list {
-  void **items;
-  size_t count, capacity;
-} sql_list;
 
 /* An expression with the tokens that its grammar rule covers, which parentheses make wider than its origin. */
 typedef struct sql_operand {
@@ -232,6 +233,9 @@ bool sql__alter(sql_parser *p, Spark__Connect__Command *command);
 bool sql__show(sql_parser *p, Spark__Connect__Command *command);
 void sql__describe(sql_parser *p, Spark__Connect__Command *command);
 void sql__explain(sql_parser *p, Spark__Connect__Command *command);
+/* constraint.c: at one? It is read, and kept when they are taken. */
+bool sql__table_constraint(sql_parser *p);
+bool sql__column_constraint(sql_parser *p, char *column);
 void sql__properties(sql_parser *p, sql_list *list, bool expressions);
 void sql__partitions(sql_parser *p, sql_list *list);
 bool sql__if_not_exists(sql_parser *p);

@@ -60,6 +60,7 @@ typedef struct spark_sql_options {
    */
   const trn_kv *text_parameters;
   size_t text_parameter_count;
+  bool takes_constraints; /* of CREATE TABLE; else UNIMPLEMENTED */
   /* The text of the variable of that name, for IDENTIFIER(v); NULL: there is none that is a text. May be NULL. */
   const char *(*text_variable)(void *user, const char *name);
   void *user;
@@ -140,6 +141,8 @@ struct spark_sql_statement {
   Spark__Connect__Command *command;
   const trn_kv *set;
   size_t set_count;
+  struct trn_constraint *const *constraints; /* of CREATE TABLE, when they are taken */
+  size_t constraint_count;
   size_t positional_parameters; /* how many ? there are */
   size_t named_parameters;      /* and :name */
 };

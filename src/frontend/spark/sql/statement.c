@@ -326,7 +326,11 @@ static bool command_statement(sql_parser *p, spark_sql_statement *out) {
   bool more = next != SQL_END && next != SQL_SEMICOLON, done = more;
   switch ((int)sql__kind(p)) {
   case KW_CREATE:
-  case KW_REPLACE: done = sql__create(p, command); break;
+  case KW_REPLACE:
+    done = sql__create(p, command);
+    out->constraints = (struct trn_constraint *const *)p->constraints.items;
+    out->constraint_count = p->constraints.count;
+    break;
   case KW_ALTER: done = sql__alter(p, command); break;
   case KW_SHOW: done = sql__show(p, command); break;
   case KW_DESC:

@@ -439,19 +439,21 @@ trn_status spark__relation_with(spark_translator *t, const Spark__Connect__TrnWi
   return status;
 }
 
+void spark__translator_sql_options(spark_translator *t, spark_sql_options *out) {
+  bool quoted = false;
+  read_flag(t, "spark.sql.ansi.doubleQuotedIdentifiers", false, &quoted);
+  read_flag(t, "spark.sql.legacy.setopsPrecedence.enabled", false, &out->legacy_setops_precedence);
+  read_flag(t, "spark.sql.legacy.exponentLiteralAsDecimal.enabled", false, &out->exponent_as_decimal);
+  out->double_quoted_identifiers = quoted && t->ansi;
+}
+
 trn_status spark__relation_sql(spark_translator *t, const Spark__Connect__SQL *sql, spark_relation *out,
                                trn_error **error) {
   spark_state *state = spark__state(t), before = *state;
   spark_sql_options options = {0};
   spark_sql_statement statement = {0};
   const char *text = sql->query ? sql->query : "";
-  bool quoted = false, legacy = false, exponent = false;
-  read_flag(t, "spark.sql.ansi.doubleQuotedIdentifiers", false, &quoted);
-  read_flag(t, "spark.sql.legacy.setopsPrecedence.enabled", false, &legacy);
-  read_flag(t, "spark.sql.legacy.exponentLiteralAsDecimal.enabled", false, &exponent);
-  options.double_quoted_identifiers = quoted && t->ansi;
-  options.legacy_setops_precedence = legacy;
-  options.exponent_as_decimal = exponent;
+  spark__translator_sql_options(t, &options);
   spark_text_names names = {t->arena, t->catalog ? spark__catalog_variables(t->catalog) : NULL, t->locals};
   trn_status status = spark__text_names(&names, sql, &options, error);
   if (status == TRN_OK)

@@ -143,6 +143,9 @@ void spark__type_simple(trn_strbuf *out, const trn_type *type); /* "decimal(10,2
  * backend decorrelates). The translator's arena is taken (also on failure). Runs on a worker with a big stack. */
 trn_status spark__translate_relation(spark_translator *t, const Spark__Connect__Relation *relation, trn_plan **out,
                                      trn_error **error);
+/* What the session's settings say of the grammar. */
+struct spark_sql_options;
+void spark__translator_sql_options(spark_translator *t, struct spark_sql_options *out);
 /* What :name and ? mean in what is translated; borrowed. */
 void spark__translator_parameters(spark_translator *t, const Spark__Connect__SQL *sql);
 /* extension.c: the plan whose rows a command of somebody's own answers with; NULL: it has none. Takes the arena as above. */
