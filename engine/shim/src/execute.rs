@@ -5,8 +5,12 @@ use crate::features::arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
 use crate::features::arrow::compute::concat_batches;
 use crate::features::arrow::datatypes::Schema;
 use crate::features::arrow::ffi::FFI_ArrowArray;
+use crate::features::datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use crate::features::datafusion::datasource::source_as_provider;
+use crate::features::datafusion::error::DataFusionError;
 use crate::features::datafusion::execution::TaskContext;
-use crate::features::datafusion::logical_expr::LogicalPlan;
+use crate::features::datafusion::execution::session_state::SessionState;
+use crate::features::datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use crate::features::datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use crate::features::futures::StreamExt;
 use crate::features::futures::future::{Either, FutureExt, select};
@@ -14,6 +18,7 @@ use crate::features::tokio::sync::{mpsc, watch};
 use crate::features::tokio::task::AbortHandle;
 use crate::features::tokio::time::timeout;
 use crate::ipc::{Encoder, Message, no_message, schema_message};
+use crate::named::Named;
 use crate::output::Output;
 use crate::runtime::{Runtime, Session};
 use std::collections::VecDeque;
@@ -357,12 +362,43 @@ impl Deliver for ToIpc {
     }
 }
 
+/// Whether functions in it give what depends on when they run, now() and the like; also when it cannot be told.
+fn asks_for_time(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    let mut asks = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            // A view is planned when it is read.
+            asks |= source_as_provider(&scan.source).map_or(true, |provider| provider.is::<Named>());
+        }
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarFunction(call) = expr {
+                    asks |= call.func.signature().volatility != Volatility::Immutable;
+                }
+                Ok(if asks { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })
+    })?;
+    Ok(asks)
+}
+
+/// What a plan is planned and run with: now() and the like are the start of the query, not of the session.
+fn state_for(session: &Session, plan: &LogicalPlan) -> Fallible<(Arc<SessionState>, Arc<TaskContext>)> {
+    let runtime = &session.runtime;
+    let is_base = Arc::ptr_eq(&session.state, &runtime.base);
+    if is_base && !asks_for_time(plan)? {
+        return Ok((Arc::clone(&runtime.timeless), Arc::clone(&runtime.context)));
+    }
+    let mut state = session.state.as_ref().clone();
+    state.mark_start_execution();
+    let context = if is_base { Arc::clone(&runtime.context) } else { state.task_ctx() };
+    Ok((Arc::new(state), context))
+}
+
 impl Execution {
     pub fn create(session: &Session, plan: &LogicalPlan, output: Option<Schema>) -> Fallible<Arc<Execution>> {
         let runtime = Arc::clone(&session.runtime);
-        // now() and the like are the start of the query, not of the session.
-        let mut state = session.state.as_ref().clone();
-        state.mark_start_execution();
+        let (state, context) = state_for(session, plan)?;
         let physical = runtime.handle()?.block_on(state.create_physical_plan(plan))?;
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let physical = crate::watched::watch(physical, &is_cancelled)?;
@@ -371,7 +407,7 @@ impl Execution {
         let puller = Puller {
             runtime: Arc::clone(&runtime),
             plan: Arc::clone(&physical),
-            context: state.task_ctx(),
+            context,
             output: Arc::clone(&output),
             next_partition: 0,
             running: VecDeque::new(),

@@ -2,6 +2,7 @@
 use crate::abi::{EngineOptions, Kv};
 use crate::aggregates::LibraryAggregate;
 use crate::error::{Failure, Fallible, STACK_SIZE};
+use crate::features::datafusion::execution::TaskContext;
 use crate::features::datafusion::execution::memory_pool::FairSpillPool;
 use crate::features::datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use crate::features::datafusion::execution::session_state::{SessionState, SessionStateBuilder};
@@ -27,6 +28,9 @@ pub struct Runtime {
     control: Option<mpsc::Sender<Job>>,
     control_thread: Option<JoinHandle<()>>,
     pub base: Arc<SessionState>,
+    /// The base for queries that do not ask what time it is: a copy for each would cost as much as a small query.
+    pub timeless: Arc<SessionState>,
+    pub context: Arc<TaskContext>,
     pub scalars: HashMap<String, Arc<ScalarUDF>>,
     pub aggregates: HashMap<String, LibraryAggregate>,
     pub operators: HashMap<String, LibraryOperator>,
@@ -119,8 +123,21 @@ impl Runtime {
             .spawn(move || jobs.iter().for_each(|job| crate::error::guard_void(job)))
             .map_err(|error| Failure::exhausted(format!("engine threads: {error}")))?;
         let (control, control_thread) = (Some(control), Some(control_thread));
-        let (tokio, base) = (Some(tokio), Arc::new(base));
-        Ok(Arc::new(Runtime { tokio, control, control_thread, base, scalars, aggregates, operators }))
+        let mut timeless = base.clone();
+        timeless.mark_start_execution();
+        let (tokio, context) = (Some(tokio), base.task_ctx());
+        let (base, timeless) = (Arc::new(base), Arc::new(timeless));
+        Ok(Arc::new(Runtime {
+            tokio,
+            control,
+            control_thread,
+            base,
+            timeless,
+            context,
+            scalars,
+            aggregates,
+            operators,
+        }))
     }
 
     /// Ends the threads, and waits for them within bounds: first for what still uses the runtime, then for what runs.
