@@ -97,6 +97,8 @@ static trn_status open_source(void *self, void *state, const trn_source_request 
   trn_engine_error failure = {.position = -1};
   trn_source *source = calloc(1, sizeof *source);
   if (!source) return trn__no_memory(error);
+  trn_cancel *cancel = trn_cancel_of_work();
+  trn__embedded_watch(b, cancel);
   trn_status status = trn__embedded_engine_session(state, &session, error);
   if (!status && !strcmp(request->format, TRN_SOURCE_TABLE)) {
     status = trn__embedded_open_table(b, session, request->data, &source->source, schema, error);
@@ -112,10 +114,11 @@ static trn_status open_source(void *self, void *state, const trn_source_request 
     }
     if (code) status = trn__engine_error(&failure, error);
   }
+  trn__embedded_watch(b, NULL);
   if (session) b->engine->session_release(session);
   if (status) {
     free(source);
-    return status;
+    return trn__embedded_why(status, cancel, error);
   }
   atomic_init(&source->refs, 1);
   source->engine = b->engine;
@@ -343,13 +346,17 @@ trn_status trn__embedded_encode(void *self, void *state, trn_plan *plan, const c
   trn_engine_error failure = {.position = -1};
   trn_engine_bytes bytes = {0};
   struct ArrowSchema schema = {0};
+  trn_cancel *cancel = trn_cancel_of_work();
   if (!TRN_ENGINE_HAS(b->engine, encode))
     return trn_error_set(error, TRN_UNIMPLEMENTED, NULL, "this engine does not encode plans as '%s'", format);
+  trn__embedded_watch(b, cancel);
   trn_status status = trn__embedded_engine_session(state, &session, error);
-  if (!status) status = lower(b, session, plan, true, NULL, &lowered, error);
+  if (!status) status = lower(b, session, plan, true, cancel, &lowered, error);
   if (!status && trn_plan_schema(plan, &schema)) status = trn__no_memory(error);
   if (!status && b->engine->encode(session, lowered, format, &schema, &bytes, &failure))
     status = trn__engine_error(&failure, error);
+  trn__embedded_watch(b, NULL);
+  if (status) status = trn__embedded_why(status, cancel, error);
   if (!status) *out = (trn_bytes){bytes.data, bytes.size, bytes.release, bytes.self};
   if (schema.release) schema.release(&schema);
   if (lowered) b->engine->plan_release(lowered);
@@ -390,10 +397,14 @@ static trn_status explain(void *self, void *state, trn_plan *plan, trn_explain_m
   trn_engine_plan *lowered = NULL;
   trn_engine_error failure = {.position = -1};
   trn_engine_bytes text = {0};
+  trn_cancel *cancel = trn_cancel_of_work();
+  trn__embedded_watch(b, cancel);
   trn_status status = trn__embedded_engine_session(state, &session, error);
-  if (!status) status = trn__embedded_lower(b, session, plan, NULL, &lowered, error);
+  if (!status) status = trn__embedded_lower(b, session, plan, cancel, &lowered, error);
   if (!status && b->engine->plan_explain(session, lowered, (int32_t)mode, &text, &failure))
     status = trn__engine_error(&failure, error);
+  trn__embedded_watch(b, NULL);
+  if (status) status = trn__embedded_why(status, cancel, error);
   if (!status && !(*out = strndup(text.data, text.size))) status = trn__no_memory(error);
   if (text.release) text.release(text.self);
   if (lowered) b->engine->plan_release(lowered);

@@ -131,6 +131,10 @@ void trn__backend_close(trn_backend *backend, void *state) {
   backend->ops.close_session(backend->self, state);
 }
 
+static bool is_unwanted(void) {
+  return trn_cancel_is_requested(trn_cancel_of_work());
+}
+
 trn_status trn_backend_open_source(trn_session *session, const trn_source_request *given, trn_source **out,
                                    struct ArrowSchema *schema, trn_error **error) {
   *out = NULL;
@@ -139,6 +143,7 @@ trn_status trn_backend_open_source(trn_session *session, const trn_source_reques
   memcpy(&request, given, trn__struct_size(given->struct_size, sizeof request));
   request.struct_size = sizeof request;
   if (!request.format) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a source has no format");
+  if (is_unwanted()) return trn__cancelled(error);
   trn_backend *backend = trn_session_backend(session);
   trn_status status =
       backend->ops.open_source(backend->self, trn_session_backend_state(session), &request, out, schema, error);
@@ -164,9 +169,12 @@ trn_status trn_backend_execute(trn_session *session, const trn_execute_request *
   memcpy(&request, given, trn__struct_size(given->struct_size, sizeof request));
   request.struct_size = sizeof request;
   if (!request.plan) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "there is no plan to execute");
+  if (!request.cancel) request.cancel = trn_cancel_of_work();
   if (trn_cancel_is_requested(request.cancel)) return trn__cancelled(error);
   trn_backend *backend = trn_session_backend(session);
+  trn_cancel *before = trn_cancel_work_for(request.cancel);
   trn_status status = backend->ops.execute(backend->self, trn_session_backend_state(session), &request, out, error);
+  trn_cancel_work_for(before);
   if (status)
     *out = NULL;
   else if (!*out)
@@ -177,6 +185,7 @@ trn_status trn_backend_execute(trn_session *session, const trn_execute_request *
 trn_status trn_backend_explain(trn_session *session, trn_plan *plan, trn_explain_mode mode, char **out,
                                trn_error **error) {
   *out = NULL;
+  if (is_unwanted()) return trn__cancelled(error);
   trn_backend *backend = trn_session_backend(session);
   return backend->ops.explain(backend->self, trn_session_backend_state(session), plan, mode, out, error);
 }
@@ -203,9 +212,14 @@ trn_status trn__backend_decode_statement(trn_backend *backend, void *state, cons
   memcpy(&input, given, trn__struct_size(given->struct_size, sizeof input));
   input.struct_size = sizeof input;
   if (!input.format) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a plan to decode has no format");
+  if (!input.cancel) input.cancel = trn_cancel_of_work();
   if (trn_cancel_is_requested(input.cancel)) return trn__cancelled(error);
-  return backend->ops.decode_statement ? backend->ops.decode_statement(backend->self, state, &input, out, error)
-                                       : decode_query(backend, state, &input, out, error);
+  trn_cancel *before = trn_cancel_work_for(input.cancel);
+  trn_status status = backend->ops.decode_statement
+                          ? backend->ops.decode_statement(backend->self, state, &input, out, error)
+                          : decode_query(backend, state, &input, out, error);
+  trn_cancel_work_for(before);
+  return status;
 }
 
 trn_status trn_backend_decode_statement(trn_session *session, const trn_plan_input *input, trn_statement *out,
@@ -220,9 +234,12 @@ trn_status trn_backend_decode(trn_session *session, const trn_plan_input *given,
   memcpy(&input, given, trn__struct_size(given->struct_size, sizeof input));
   input.struct_size = sizeof input;
   if (!input.format) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a plan to decode has no format");
+  if (!input.cancel) input.cancel = trn_cancel_of_work();
   if (trn_cancel_is_requested(input.cancel)) return trn__cancelled(error);
   trn_backend *backend = trn_session_backend(session);
+  trn_cancel *before = trn_cancel_work_for(input.cancel);
   trn_status status = backend->ops.decode(backend->self, trn_session_backend_state(session), &input, out, error);
+  trn_cancel_work_for(before);
   if (status)
     *out = NULL;
   else if (!*out)
@@ -231,6 +248,7 @@ trn_status trn_backend_decode(trn_session *session, const trn_plan_input *given,
 }
 
 trn_status trn_backend_check(trn_session *session, trn_plan *plan, trn_error **error) {
+  if (is_unwanted()) return trn__cancelled(error);
   trn_backend *backend = trn_session_backend(session);
   return backend->ops.check(backend->self, trn_session_backend_state(session), plan, error);
 }
@@ -238,6 +256,7 @@ trn_status trn_backend_check(trn_session *session, trn_plan *plan, trn_error **e
 trn_status trn_backend_encode(trn_session *session, trn_plan *plan, const char *format, trn_bytes *out,
                               trn_error **error) {
   *out = (trn_bytes){0};
+  if (is_unwanted()) return trn__cancelled(error);
   trn_backend *backend = trn_session_backend(session);
   return backend->ops.encode(backend->self, trn_session_backend_state(session), plan, format, out, error);
 }

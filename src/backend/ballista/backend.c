@@ -96,7 +96,8 @@ static trn_status explain_there(trn_ballista *b, trn_layer_session *session, trn
   struct ArrowSchema schema = {0};
   char id[TRN_UUID_SIZE];
   trn__uuid7(id);
-  const trn_execute_request request = {.struct_size = sizeof request, .operation_id = id, .plan = plan};
+  const trn_execute_request request = {
+      .struct_size = sizeof request, .operation_id = id, .plan = plan, .cancel = trn_cancel_of_work()};
   trn_status status = trn_next_encode(session, plan, EXPLAIN_FORMAT, &bytes, error);
   trn_slice slice = {bytes.data, bytes.size, bytes.release, bytes.owner};
   if (status) return status;

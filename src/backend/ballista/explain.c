@@ -32,11 +32,29 @@ static void arrived(void *user, trn_status status, const trn_error *error, struc
   pthread_mutex_unlock(&a->mu);
 }
 
-/* False: it was not there in time. */
+static struct timespec after_ms(unsigned ms) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += ms / 1000;
+  until.tv_nsec += ms % 1000 * 1000000L;
+  if (until.tv_nsec >= 1000000000L) until.tv_nsec -= 1000000000L, until.tv_sec++;
+  return until;
+}
+
+static bool is_before(const struct timespec *a, const struct timespec *b) {
+  return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+/* False: it was not there in time, or nobody wants it any more. */
 static bool is_in_time(arrival *a, const struct timespec *until) {
-  int failed = 0;
+  const trn_cancel *cancel = trn_cancel_of_work();
+  bool is_late = false;
   pthread_mutex_lock(&a->mu);
-  while (!a->is_here && !failed) failed = pthread_cond_timedwait(&a->changed, &a->mu, until);
+  while (!a->is_here && !is_late && !trn_cancel_is_requested(cancel)) {
+    const struct timespec look = after_ms(TRN_BALLISTA_POLL_MS);
+    const struct timespec *first = cancel && is_before(&look, until) ? &look : until;
+    is_late = pthread_cond_timedwait(&a->changed, &a->mu, first) && first == until;
+  }
   bool is_here = a->is_here;
   pthread_mutex_unlock(&a->mu);
   return is_here;
@@ -54,6 +72,8 @@ static trn_status next(arrival *a, const trn_ballista *b, trn_stream *stream, co
   pthread_mutex_unlock(&a->mu);
   if (is_late && a->status == TRN_CANCELLED) {
     trn_error_unref(a->error);
+    if (trn_cancel_is_requested(trn_cancel_of_work()))
+      return trn_error_set(error, TRN_CANCELLED, NULL, "the query was cancelled");
     return trn_error_set(error, TRN_UNAVAILABLE, NULL,
                          "the Ballista cluster at %s did not explain the plan within %u ms: is an executor free?",
                          trn__ballista_client_target(b->client), trn__ballista_timeout_ms(b->client));
@@ -63,15 +83,6 @@ static trn_status next(arrival *a, const trn_ballista *b, trn_stream *stream, co
   else
     trn_error_unref(a->error);
   return a->status;
-}
-
-static struct timespec after_ms(unsigned ms) {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += ms / 1000;
-  until.tv_nsec += ms % 1000 * 1000000L;
-  if (until.tv_nsec >= 1000000000L) until.tv_nsec -= 1000000000L, until.tv_sec++;
-  return until;
 }
 
 /* The logical plan is left out: it is asked for on its own. */

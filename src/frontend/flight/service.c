@@ -286,7 +286,9 @@ static void rpc_run(void *argument) {
     trn_error *error = NULL;
     trn_status status = TRN_OK;
     if (!rpc->arena && !(rpc->arena = trn__arena_create(0))) status = trn__no_memory(&error);
+    trn_cancel *before = trn_cancel_work_for(rpc->cancel);
     if (!status) status = is_half_close ? run_half_close(rpc, &error) : run_message(rpc, message, &error);
+    trn_cancel_work_for(before);
     if (message.release) message.release(message.owner);
     if (status) {
       flight__rpc_fail(rpc, status, error);

@@ -315,7 +315,9 @@ trn_status spark__handle_execute(spark_rpc *rpc, ProtobufCMessage *message, trn_
   if (!status) {
     spark__execution_attach(execution, rpc, 0);
     /* From here on the outcome is the execution's: a call that reattaches gets it too. */
+    trn_cancel *before = trn_cancel_work_for(execution->cancel);
     status = run_plan(execution, rpc, request->plan, error);
+    trn_cancel_work_for(before);
     if (status) {
       spark_failure *failure = spark__failure_create(status, *error, rpc->phase, rpc->sql, true);
       spark__execution_finish(execution, status == TRN_CANCELLED ? SPARK_RUN_CANCELLED : SPARK_RUN_FAILED, failure);

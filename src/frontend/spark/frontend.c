@@ -90,7 +90,9 @@ static void rpc_run(void *argument) {
                         : trn__no_memory(&error);
     if (rpc->message.release) rpc->message.release(rpc->message.owner);
     rpc->message = (trn_slice){0};
+    trn_cancel *before = trn_cancel_work_for(rpc->cancel);
     if (!status) status = rpc->method->handle(rpc, request, &error);
+    trn_cancel_work_for(before);
     if (status) rpc_fail(rpc, status, error);
     /* A stream may go on for long: it does not need the request. */
     trn__arena_unref(rpc->arena);
