@@ -28,6 +28,8 @@ typedef struct call_service {
   atomic_int message_bytes;
   atomic_int errors;        /* breaches of the contract that a callback saw */
   atomic_int workers;       /* threads that still run */
+  bool is_threadless;       /* Worker answers at once */
+  size_t stream_max;        /* messages, and bytes of each, that Stream gives; 0: as many as it is asked for */
   _Atomic(trn_call *) held; /* the last call of Hold: a reference */
 } call_service;
 
@@ -170,6 +172,9 @@ static inline void stream_message(trn_call *call, void *user, trn_slice message)
   memcpy(text, message.data, message.size < 63 ? message.size : 63);
   drop_message(message);
   sscanf(text, "%zu %zu", &note->left, &note->size);
+  size_t max = note->service->stream_max;
+  if (max && note->left > max) note->left = max;
+  if (max && note->size > max) note->size = max;
   stream_more(call, note);
 }
 
@@ -241,6 +246,10 @@ static inline void worker_message(trn_call *call, void *user, trn_slice message)
   *job = (worker_job){trn_call_ref(call), note->service, message};
   pthread_t thread;
   atomic_fetch_add(&note->service->workers, 1);
+  if (note->service->is_threadless) {
+    worker_run(job);
+    return;
+  }
   bool may_fail = test_may_fail;
   test_may_fail = false;
   if (pthread_create(&thread, NULL, worker_run, job) != 0) abort();

@@ -31,7 +31,7 @@ bool trn__h2_base_create_parts(h2_base *base) {
   return true;
 }
 
-trn_status trn__h2_base_start(h2_base *base, unsigned loops, trn_server *server) {
+trn_status trn__h2_base_start(h2_base *base, unsigned loops, trn_server *server, bool has_threads) {
   base->loops = calloc(loops, sizeof *base->loops);
   if (!base->loops) return TRN_RESOURCE_EXHAUSTED;
   base->loop_count = loops;
@@ -41,6 +41,10 @@ trn_status trn__h2_base_start(h2_base *base, unsigned loops, trn_server *server)
   }
   /* The listener's last: it hands connections to the others. */
   for (unsigned i = loops; i-- > 0;) {
+    if (!has_threads) {
+      base->loops[i].self = pthread_self();
+      continue;
+    }
     trn_status status = trn__h2_loop_start(&base->loops[i]);
     if (status) return status;
   }

@@ -402,7 +402,8 @@ static const trn_connector_ops connector_operations = {
     .destroy = connector_destroy,
 };
 
-trn_status trn_connector_create_network(const trn_network_options *given, trn_connector **out, trn_error **error) {
+trn_status trn__h2_connector_create(const trn_network_options *given, bool has_threads, h2_base **out_base,
+                                    trn_connector **out, trn_error **error) {
   trn_network_options options = {0};
   size_t size = sizeof options;
   if (given && given->struct_size && given->struct_size < size) size = given->struct_size;
@@ -413,13 +414,18 @@ trn_status trn_connector_create_network(const trn_network_options *given, trn_co
   if (!base) return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "No memory for a connector");
   base->memory_bytes_max = options.memory_bytes_max ? options.memory_bytes_max : TRN_H2_HELD_BYTES_DEFAULT;
   bool has_parts = trn__h2_base_create_parts(base);
-  trn_status status = has_parts ? trn__h2_base_start(base, loops < TRN_H2_LOOPS_MAX ? loops : TRN_H2_LOOPS_MAX, NULL)
-                                : TRN_RESOURCE_EXHAUSTED;
+  if (loops > TRN_H2_LOOPS_MAX) loops = TRN_H2_LOOPS_MAX;
+  trn_status status = has_parts ? trn__h2_base_start(base, loops, NULL, has_threads) : TRN_RESOURCE_EXHAUSTED;
   if (status) {
     connector_destroy(base);
   } else {
     status = trn_connector_create(&connector_operations, base, out);
   }
   if (status) trn_error_set(error, status, NULL, "The client's loops cannot be started: out of memory or threads");
+  if (out_base) *out_base = status ? NULL : base;
   return status;
+}
+
+trn_status trn_connector_create_network(const trn_network_options *options, trn_connector **out, trn_error **error) {
+  return trn__h2_connector_create(options, true, NULL, out, error);
 }

@@ -446,7 +446,8 @@ struct h2_base {
   bool is_abandoned; /* the last thread frees it */
 };
 bool trn__h2_base_create_parts(h2_base *base); /* of zeroed memory */
-trn_status trn__h2_base_start(h2_base *base, unsigned loops, trn_server *server);
+/* Without `has_threads` the loops are the calling thread's, which runs them itself (uv_run): for tests. */
+trn_status trn__h2_base_start(h2_base *base, unsigned loops, trn_server *server, bool has_threads);
 /* Splits "host:port" or "[v6]:port" in place. */
 bool trn__h2_address_split(char *text, char **host, char **port);
 void trn__h2_base_stage(h2_base *base, h2_stage stage);
@@ -470,6 +471,12 @@ struct trn_server {
   int port;
   char *unix_path; /* to be removed */
 };
+
+/* As trn_server_start and trn_connector_create_network; see trn__h2_base_start. */
+trn_status trn__h2_server_start(const trn_routes *routes, const trn_server_options *options, bool has_threads,
+                                trn_server **out, trn_error **error);
+trn_status trn__h2_connector_create(const trn_network_options *options, bool has_threads, h2_base **base,
+                                    trn_connector **out, trn_error **error);
 
 trn_status trn__h2_loop_init(h2_loop *loop, h2_base *base, trn_server *server, bool listens);
 trn_status trn__h2_loop_start(h2_loop *loop);

@@ -245,8 +245,8 @@ static trn_status prepare(trn_server *server, trn_error **error) {
   return status;
 }
 
-trn_status trn_server_start(const trn_routes *routes, const trn_server_options *options, trn_server **out,
-                            trn_error **error) {
+trn_status trn__h2_server_start(const trn_routes *routes, const trn_server_options *options, bool has_threads,
+                                trn_server **out, trn_error **error) {
   *out = NULL;
   if (!routes) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A server needs routes");
   trn_server *server = calloc(1, sizeof *server);
@@ -260,7 +260,8 @@ trn_status trn_server_start(const trn_routes *routes, const trn_server_options *
   bool has_parts = trn__h2_base_create_parts(&server->base);
   if ((status = prepare(server, error))) goto end;
   server->base.tick_ms = tick_ms(&server->options);
-  status = has_parts ? trn__h2_base_start(&server->base, server->options.loops, server) : TRN_RESOURCE_EXHAUSTED;
+  status = has_parts ? trn__h2_base_start(&server->base, server->options.loops, server, has_threads)
+                     : TRN_RESOURCE_EXHAUSTED;
   if (status) {
     trn_error_set(error, status, NULL, "The server's loops cannot be started: out of memory, threads or descriptors");
     goto end;
@@ -271,6 +272,11 @@ trn_status trn_server_start(const trn_routes *routes, const trn_server_options *
 end:
   trn_server_stop(server, 0);
   return status;
+}
+
+trn_status trn_server_start(const trn_routes *routes, const trn_server_options *options, trn_server **out,
+                            trn_error **error) {
+  return trn__h2_server_start(routes, options, true, out, error);
 }
 
 int trn_server_port(const trn_server *server) {
