@@ -13,7 +13,8 @@ def leaks(build, engine, seconds, threads=4):
                                "--functions", str(build / "libtrunnion_functions.so"), "--set", "grace=200ms"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     target = re.search(r"sc://(\S+)", server.stdout.readline()).group(1)
-    clients = [soak.Client(target, seed, time.monotonic() + 10 * seconds) for seed in range(threads)]
+    loads = soak.kinds()
+    clients = [loads[seed % len(loads)](target, seed, time.monotonic() + 10 * seconds) for seed in range(threads)]
     # The server goes away while they ask: their problems are no news.
     running = [threading.Thread(target=lambda c=c: quietly(c.run), daemon=True) for c in clients]
     for thread in running:
@@ -22,7 +23,7 @@ def leaks(build, engine, seconds, threads=4):
     server.terminate()
     said = server.communicate(timeout=120)[1]
     counts = sum((client.counts for client in clients), soak.collections.Counter())
-    ok = server.returncode == 0 and "Sanitizer" not in said and counts["small"] > 5
+    ok = server.returncode == 0 and "Sanitizer" not in said and all(counts[f"{load.protocol} small"] for load in loads)
     print(said[-4000:] if not ok else "", end="")
     print(f"leaks: {sum(counts.values())} requests, exit status {server.returncode}: {'none' if ok else 'FAILED'}", flush=True)
     return ok

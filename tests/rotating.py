@@ -3,7 +3,7 @@
 The yardstick programs that compare with recorded Spark are not part of the project; where TRUNNION_YARDSTICKS (or ../shared/tools)
 does not have them, their parts skip aloud.
 """
-import argparse, json, os, pathlib, random, re, subprocess, sys, tempfile, threading, zipfile
+import argparse, json, os, pathlib, random, re, shutil, subprocess, sys, tempfile, threading, zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOOLS = pathlib.Path(os.environ.get("TRUNNION_YARDSTICKS", ROOT.parent / "shared/tools"))
@@ -192,17 +192,77 @@ def threads():
                           cwd=ROOT, env=dict(os.environ, TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1")).returncode == 0
 
 
-def leftovers():
-    """SIGTERM under load, under the address sanitizer."""
+def sanitized(*targets):
+    """The build under the address and the undefined behaviour sanitizer, with the release build's engine."""
     build = ROOT / "build/asan"
     if not (build / "build.ninja").exists():
-        subprocess.run(["cmake", "--preset", "asan", f"-DTRUNNION_PYTHON={sys.executable}"], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-    subprocess.run(["ninja", "-C", str(build), "-j", str(os.cpu_count()), "--quiet", "trunnion_program", "trunnion_functions"], check=True)
+        subprocess.run(["cmake", "--preset", "asan", f"-DTRUNNION_PYTHON={sys.executable}", f"-DTRUNNION_ENGINE_DIR={ROOT}/build/release"],
+                       check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    subprocess.run(["ninja", "-C", str(build), "-j", str(os.cpu_count()), "--quiet", *targets], check=True)
+    return build
+
+
+def leftovers():
+    """SIGTERM under load, under the address sanitizer."""
+    build = sanitized("trunnion_program", "trunnion_functions")
     return subprocess.run([sys.executable, str(ROOT / "tests/leaks.py"), str(build), "--engine", str(ROOT / "build/release/libtrunnion_engine.so")],
                           env=os.environ).returncode == 0
 
 
+# Leaks are looked for in the part of that name: what the engine keeps for the process's life would be all that is reported here.
+ASAN = dict(ASAN_OPTIONS="detect_leaks=0:detect_odr_violation=0", UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1")
+# The client tier in pieces that fit the budget under sanitizers.
+SANITIZED_CLIENTS = ["tests/flightsql", "tests/program",
+                     *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/clients/test_*.py")) if path.name != "test_hosts.py")]
+
+
+def engine_under_sanitizers():
+    build = sanitized("all")
+    return subprocess.run(["ctest", "--test-dir", str(build), "-L", "engine", "--output-on-failure", "--no-tests=error", "-j", str(os.cpu_count())],
+                          cwd=ROOT, env=dict(os.environ, **ASAN)).returncode == 0
+
+
+def clients_under_sanitizers(what):
+    build = sanitized("all")
+    environment = dict(os.environ, **ASAN, PYTHONPATH=str(ROOT / "tests/support"), TRUNNION_PROGRAM=str(build / "trunnion"),
+                       TRUNNION_BUILD=str(build), TRUNNION_ENGINE=str(ROOT / "build/release/libtrunnion_engine.so"))
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "leave_at_once", str(ROOT / what)],
+                          cwd=ROOT, env=environment).returncode == 0
+
+
+# The core tests under valgrind, in pieces. Left out: what measures memory, what makes system calls fail, what forks to be killed, and what
+# compares times; they run under sanitizers.
+VALGRIND_PIECES = 6
+NOT_UNDER_VALGRIND = re.compile(r"_(memory|abuse|hostile|time|kills|storm|stores|faults)$|^test_spark_fuzz$|^fuzz_")
+
+
+def under_valgrind(piece):
+    if not shutil.which("valgrind"):
+        print("SKIPPED: valgrind is not on this machine", flush=True)
+        return True
+    build = ROOT / "build/release"
+    listed = json.loads(subprocess.run(["ctest", "--test-dir", str(build), "-L", "core", "--show-only=json-v1"], stdout=subprocess.PIPE,
+                                       check=True).stdout)["tests"]
+    programs = sorted(test["command"][0] for test in listed if test["command"][0].startswith(str(build)))
+    programs = [path for path in programs if not NOT_UNDER_VALGRIND.search(pathlib.Path(path).name)][piece::VALGRIND_PIECES]
+    options = ["-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--main-stacksize=67108864"]
+    bad = []
+    for path in programs:
+        done = subprocess.run(["valgrind", *options, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=build)
+        if done.returncode:
+            bad.append(pathlib.Path(path).name)
+            print(done.stdout[-6000:], flush=True)
+    print(f"valgrind: {len(programs) - len(bad)} of {len(programs)} programs are clean", *bad, flush=True)
+    return not bad and bool(programs)
+
+
 def run(name, url):
+    if name.startswith("valgrind-"):
+        return under_valgrind(int(name.removeprefix("valgrind-")))
+    if name == "asan-engine":
+        return engine_under_sanitizers()
+    if name.startswith("asan-"):
+        return clients_under_sanitizers(name.removeprefix("asan-"))
     if name == "tsan":
         return threads()
     if name == "leaks":
@@ -231,7 +291,8 @@ def main():
     options = parser.parse_args()
     names = sorted([*FLOORS, "errors", "golden", "leaks", "soak", "tsan", "producers", *(f"generation-{name}" for name in GENERATIONS),
                     *(f"host-{name}" for name in HOSTS),
-                    *(f"interop-{name}" for name in INTEROP)])
+                    *(f"interop-{name}" for name in INTEROP), "asan-engine", *(f"asan-{name}" for name in SANITIZED_CLIENTS),
+                    *(f"valgrind-{piece}" for piece in range(VALGRIND_PIECES))])
     chosen = names if options.all else [random.Random(options.seed).choice(names)]
     if options.only:
         chosen = options.only.split(",")
