@@ -38,6 +38,14 @@ bool int_struct_schema(struct ArrowSchema *out, const char *const *names, size_t
   return false;
 }
 
+bool int_list_schema(struct ArrowSchema *out) {
+  static const char *const item[] = {"item"};
+  if (!int_struct_schema(out, item, 1)) return false;
+  out->format = "+l";
+  out->flags = out->children[0]->flags = ARROW_FLAG_NULLABLE;
+  return true;
+}
+
 /* ---- arrays ---- */
 
 bool int_array_start(int_array *array, int64_t rows) {
@@ -54,6 +62,11 @@ void int_array_set(int_array *array, int64_t row, int64_t value) {
   array->values[row] = value;
   array->valid[row / 8] |= (uint8_t)(1u << row % 8);
   array->nulls--;
+}
+
+bool int_array_get(const int_array *array, int64_t row, int64_t *out) {
+  *out = array->values[row];
+  return array->valid[row / 8] >> row % 8 & 1;
 }
 
 void int_array_drop(int_array *array) {
@@ -109,6 +122,32 @@ bool int_struct_array(struct ArrowArray *out, struct ArrowArray *columns, size_t
   if (out->buffers && out->n_children == (int64_t)count) return true;
   release_array(out);
   return false;
+}
+
+bool int_list_array(struct ArrowArray *out, const struct ArrowArray *like, const int32_t *starts, struct ArrowArray *values) {
+  const uint8_t *bits = like->buffers[0];
+  int64_t rows = like->length;
+  uint8_t *valid = calloc((size_t)rows / 8 + 1, 1);
+  int32_t *own = malloc(((size_t)rows + 1) * sizeof *own);
+  const void **buffers = calloc(2, sizeof *buffers);
+  bool is_made = int_struct_array(out, values, 1, rows);
+  if (!is_made || !valid || !own || !buffers) {
+    if (is_made) release_array(out);
+    free(valid);
+    free(own);
+    free((void *)buffers);
+    return false;
+  }
+  for (int64_t row = 0; row <= rows; row++) own[row] = starts[row] - starts[0];
+  for (int64_t row = 0, at = like->offset; row < rows; row++, at++)
+    if (!bits || (bits[at / 8] >> at % 8 & 1)) valid[row / 8] |= (uint8_t)(1u << row % 8);
+  free((void *)out->buffers);
+  buffers[0] = valid;
+  buffers[1] = own;
+  out->buffers = buffers;
+  out->n_buffers = 2;
+  out->null_count = -1;
+  return true;
 }
 
 bool int_value(const struct ArrowArray *array, bool is_scalar, int64_t row, int64_t *out) {

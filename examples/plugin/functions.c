@@ -1,5 +1,5 @@
 /* Functions of each kind, over 64-bit integers: sample.digit_sum(n), sample.product(n), sample.gap(n) OVER (...) and the
- * table sample.squares(n). Their names begin with the library's. */
+ * table sample.squares(n); those with lambdas are in functions_lambda.c. Their names begin with the library's. */
 #include "functions.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "arrow_int.h"
+#include "functions_lambda.h"
 
 static trn_status no_memory(trn_function_error *error) {
   error->fail(error->self, TRN_RESOURCE_EXHAUSTED, NULL, "out of memory");
@@ -273,4 +274,7 @@ const trn_function_library sample_functions = {sizeof(trn_function_library),
                                                tables,
                                                1,
                                                NULL,
+                                               0,
+                                               sample_lambdas,
+                                               SAMPLE_LAMBDAS,
                                                0};

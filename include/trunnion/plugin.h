@@ -49,9 +49,9 @@ TRN_API trn_status trn_plugin_init(trn_registry *registry, const trn_config *con
 TRN_API trn_status trn_registry_load_plugin(trn_registry *registry, const char *path, const trn_config *config,
                                             trn_error **error);
 /** Adds a library of functions (function.h) to all backends that are made from the registry afterwards, and so to all that
- *  clients write: `library.function(...)` in Spark's SQL and call_function, in plans that are built, and (table functions:
- *  LATERAL "library.function"(...)) in the engine's SQL. Every name
- *  is "library.word" of small letters, so none of a dialect's own functions changes its meaning. A Spark session calls one
+ *  clients write: `library.function(...)` in Spark's SQL and call_function, in plans that are built, and in the engine's SQL
+ *  (table functions: LATERAL "library.function"(...)). Every name is "library.word" of small letters, so none of a dialect's
+ *  own functions changes its meaning. A Spark session calls one
  *  by a name of its own after CREATE TEMPORARY FUNCTION name AS 'library.word'. Borrows for the life of the process: the
  *  engine keeps its functions, and the plugin that adds a library stays loaded. ALREADY_EXISTS, INVALID_ARGUMENT name the
  *  function; FAILED_PRECONDITION: another version of function.h. Since 0.1. */

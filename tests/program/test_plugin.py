@@ -265,6 +265,96 @@ print(json.dumps({
     assert "no constant" in got["no constant"] and "a million rows" in got["a million"]
 
 
+LISTS = r"""
+from pyspark.sql.connect.functions.builtin import _create_lambda
+df = spark.createDataFrame([(1, [1, 2, 3]), (10, None), (100, []), (1000, [4, None])], "k long, xs array<long>")
+df.createOrReplaceTempView("lists")
+
+def of(lambda_):
+    return Column(_create_lambda(lambda_))
+"""
+
+
+def test_functions_with_lambdas(pyspark):
+    got = pyspark(LISTS + """
+far = spark.range(0, 20000, 1, 3).selectExpr("id", "transform(sequence(0, id % 5), i -> i + id) AS xs")
+print(json.dumps({
+    "column": rows(df.select(F.call_function("sample.count_where", "xs", of(lambda x: x > 1)))),
+    "captured": rows(df.select(F.call_function("sample.count_where", "xs", of(lambda x: x * 400 > F.col("k"))))),
+    "expr": rows(df.select(F.expr("sample.running(xs, k, (s, x) -> s + x)"))),
+    "sql": rows(spark.sql("SELECT sample.running(xs, 0L, (s, x, i) -> x * 10 + i) FROM lists WHERE k < 1000")),
+    "constant list": rows(spark.sql("SELECT sample.count_where(array(1, 50, 500), x -> x > k) FROM lists")),
+    "nested": rows(spark.sql("SELECT sample.running(xs, 0L, (s, x) -> s + sample.count_where(xs, y -> y >= x AND k > 0)) FROM lists")),
+    "in spark's": rows(spark.sql("SELECT transform(xs, x -> sample.count_where(array(x, 2, k), y -> y = x)) FROM lists")),
+    "spark's inside": rows(spark.sql("SELECT sample.count_where(transform(xs, x -> array(x, k)), y -> exists(y, z -> z > 3)) FROM lists")),
+    "structs": rows(spark.sql("SELECT sample.count_where(array(struct('a' AS n, k AS v), struct('b' AS n, 5L AS v)), s -> s.v > 4 AND s.n < 'b') FROM lists")),
+    "texts": rows(spark.sql("SELECT sample.count_where(split('a,bb,100', ','), s -> length(s) > 1 AND s <> string(k)) FROM lists")),
+    "where": rows(spark.sql("SELECT k FROM lists WHERE sample.count_where(xs, x -> x > 2) > 0")),
+    "grouped": rows(spark.sql("SELECT sample.count_where(collect_list(k), x -> x > 5) FROM lists")),
+    "many": rows(far.selectExpr("sample.count_where(xs, x -> x % 2 = id % 2) AS n").agg(F.sum("n"))),
+    "no rows": rows(df.filter("k > 5000").selectExpr("sample.count_where(xs, x -> x > 1)")),
+    "no lambda": rows(spark.sql("SELECT sample.count_where(xs, true) FROM lists")),
+    "types": [t for _, t in df.selectExpr("sample.count_where(xs, x -> true)", "sample.running(xs, k, (s, x) -> s)").dtypes],
+    "name": df.selectExpr("sample.count_where(xs, x -> x > k)").columns,
+    "own name": [spark.sql("CREATE TEMPORARY FUNCTION matches AS 'sample.count_where'"),
+                 rows(spark.sql("SELECT matches(xs, x -> x > 1) FROM lists"))][1],
+}))""")
+    numbers = [sum((i + n) % 2 == n % 2 for i in range(n % 5 + 1)) for n in range(20000)]
+    assert got == {
+        "column": [[2], [None], [0], [1]], "captured": [[3], [None], [0], [1]],
+        "expr": [[[2, 4, 7]], [None], [[]], [[1004, None]]], "sql": [[[10, 21, 32]], [None], [[]]],
+        "constant list": [[2], [2], [1], [0]], "nested": [[[3, 5, 6]], [None], [[]], [[1, 1]]],
+        "in spark's": [[[2, 2, 1]], [None], [[]], [[1, 0]]], "spark's inside": [[0], [None], [0], [2]],
+        "structs": [[0], [1], [1], [1]], "texts": [[2], [2], [1], [2]], "where": [[1], [1000]], "grouped": [[3]], "many": [[sum(numbers)]],
+        "no rows": [], "no lambda": [[3], [None], [0], [2]], "types": ["bigint", "array<bigint>"],
+        "name": ["sample.count_where(xs, lambdafunction((namedlambdavariable() > k), namedlambdavariable()))"],
+        "own name": [[2], [None], [0], [1]],
+    }
+
+
+def test_lambdas_that_do_not_fit_are_refused(pyspark):
+    got = pyspark(LISTS + """
+print(json.dumps([error_of(lambda: spark.sql(f"SELECT {q} FROM lists").collect()) for q in (
+    "sample.count_where(xs)", "sample.count_where(xs, (x, y) -> true)", "sample.running(xs, 0L, x -> x)",
+    "sample.count_where(x -> true, xs)", "sample.digit_sum(x -> x)", "sample.count_where(k, x -> true)",
+    "sample.count_where(xs, x -> x)", "sample.running(xs, 0L, (s, x) -> 'a')", "sample.running(xs, 0L, (s, x) -> s div (x - 2))",
+    "sample.count_where(xs, x -> nowhere > x)")]))""")
+    for error, part in zip(got, (
+            "WRONG_NUM_ARGS", "INVALID_LAMBDA_FUNCTION_CALL.NUM_ARGS_MISMATCH", "INVALID_LAMBDA_FUNCTION_CALL.NUM_ARGS_MISMATCH",
+            "INVALID_LAMBDA_FUNCTION_CALL.PARAMETER_DOES_NOT_ACCEPT_LAMBDA_FUNCTION",
+            "INVALID_LAMBDA_FUNCTION_CALL.NON_HIGHER_ORDER_FUNCTION", "takes an array and a condition",
+            "takes an array and a condition", "a function of both that gives a bigint", "DIVIDE_BY_ZERO", "UNRESOLVED_COLUMN")):
+        assert error and part in error, (part, error)
+
+
+def test_functions_are_called_from_the_engines_sql(plugin):
+    dbapi = pytest.importorskip("adbc_driver_flightsql.dbapi")
+    with Server("--listen", "127.0.0.1:0", "--plugin", plugin) as server:
+        with dbapi.connect(f"grpc://{server.address}", autocommit=True) as connection:
+            connection.adbc_connection.set_options(
+                **{"adbc.flight.sql.session.option.datafusion.sql_parser.dialect": "duckdb"})
+
+            def rows(query):
+                with connection.cursor() as cursor:
+                    cursor.execute(query)
+                    return cursor.fetchall()
+            rows("CREATE TABLE numbers AS SELECT * FROM (VALUES (1, 12), (1, 305), (2, 7), (2, NULL)) AS t(k, n)")
+            assert rows("SELECT sample.digit_sum(n) FROM numbers ORDER BY k, n") == [(3,), (8,), (7,), (None,)]
+            assert rows('SELECT "sample.digit_sum"(99)') == [(18,)]
+            assert rows("SELECT k, sample.product(n) FILTER (WHERE n > 7) FROM numbers GROUP BY k ORDER BY k") == [
+                (1, 3660), (2, None)]
+            assert rows("SELECT sample.gap(n) OVER (ORDER BY n) FROM numbers WHERE n > 0") == [(None,), (5,), (293,)]
+            assert rows("SELECT sum(square) FROM LATERAL \"sample.squares\"(5) WHERE n > 2") == [(25,)]
+            assert rows("SELECT sample.count_where(make_array(1, 5, 100), x -> x > n) FROM numbers ORDER BY n") == [
+                (1,), (1,), (0,), (0,)]
+            assert rows("SELECT sample.running(make_array(1, 2), n, (s, x) -> s + x) FROM numbers WHERE n = 7") == [([8, 10],)]
+            for query, part in (("SELECT trn.upper('a')", "trn.upper"), ("SELECT sample.nothing(1)", "sample.nothing"),
+                                ("SELECT sample.digit_sum('x')", "sample.digit_sum takes one bigint"),
+                                ("SELECT sample.count_where(1, x -> true)", "takes an array and a condition")):
+                with pytest.raises(Exception, match=re.escape(part)):
+                    rows(query)
+
+
 def test_policies_know_functions_of_plugins(pyspark, plugin, tmp_path):
     file = tmp_path / "trunnion.yaml"
     rules = [{"deny": ["use"], "functions": ["sample.digit_sum", "sample.squares"]}]

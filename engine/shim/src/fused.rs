@@ -145,10 +145,19 @@ fn may_fuse(expr: &Expr) -> bool {
     !expr.is_volatile() && !expr.exists(|part| Ok(matches!(part, Expr::LambdaVariable(_)))).unwrap_or(true)
 }
 
+/// A function with lambdas. The engine moves expressions between schemas and leaves their lambdas' variables where they were
+/// (apache/datafusion#24372): one that is packed is not moved.
+fn has_lambdas(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast(cast) => matches!(cast.expr.as_ref(), Expr::HigherOrderFunction(_)),
+        other => matches!(other, Expr::HigherOrderFunction(_)),
+    }
+}
+
 impl Machine<'_> {
-    /// Pushes a call, whose declared type is `result`; packs it when it is deep.
+    /// Pushes a call, whose declared type is `result`; packs it when it is deep, or has lambdas.
     pub fn push_call(&mut self, expr: Expr, parts: Parts, result: DataType, nullable: bool) -> Fallible<()> {
-        if parts.depth.seen < DEPTH || !may_fuse(&expr) {
+        if (parts.depth.seen < DEPTH && !has_lambdas(&expr)) || !may_fuse(&expr) {
             return self.push_expression(expr, parts);
         }
         let mut columns = parts.columns;
