@@ -102,15 +102,14 @@ static trn_status open_source(void *self, void *state, const trn_source_request 
   trn_status status = trn__embedded_engine_session(state, &session, error);
   if (!status && !strcmp(request->format, TRN_SOURCE_TABLE)) {
     status = trn__embedded_open_table(b, session, request->data, &source->source, schema, error);
-  } else if (!status) {
-    int32_t code;
+  } else if (!status && !trn__embedded_open_mapped(b, session, request, &source->source, schema, &status, error)) {
+    int32_t code = 0;
     if (!strcmp(request->format, "ipc")) {
       code = b->engine->source_ipc(session, request->data, request->data_size, &source->source, schema, &failure);
     } else if (!strcmp(request->format, TRN_SOURCE_FFI) && TRN_ENGINE_HAS(b->engine, source_ffi)) {
       code = b->engine->source_ffi(session, (void *)request->data, &source->source, schema, &failure);
     } else {
-      code = b->engine->source_files(session, request->format, request->paths, request->path_count, request->options,
-                                     request->option_count, request->schema, &source->source, schema, &failure);
+      status = trn__embedded_open_files(b, session, request, &source->source, schema, error);
     }
     if (code) status = trn__engine_error(&failure, error);
   }

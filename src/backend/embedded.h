@@ -47,6 +47,11 @@ trn_status trn__embedded_open_table(trn_embedded *backend, trn_engine_session *s
 bool trn__embedded_open_mapped(trn_embedded *backend, trn_engine_session *session, const trn_source_request *request,
                                trn_engine_source **out, struct ArrowSchema *schema, trn_status *status, trn_error **error);
 
+/* Files by their paths. */
+trn_status trn__embedded_open_files(trn_embedded *backend, trn_engine_session *session,
+                                    const trn_source_request *request, trn_engine_source **out,
+                                    struct ArrowSchema *schema, trn_error **error);
+
 /* Slots of the backend. */
 trn_status trn__embedded_encode(void *self, void *state, trn_plan *plan, const char *format, trn_bytes *out,
                                 trn_error **error);

@@ -9,6 +9,9 @@
 trn_status trn__engine_load(const char *path, const trn_engine **out, trn_error **error);
 trn_status trn__function_library_load(const char *path, const trn_function_library **out, trn_error **error);
 
+/* The text that the engine opens for a path: a part of `path`. INVALID_ARGUMENT: a path that would be read as another one. */
+trn_status trn__path_opened(const char *path, const char **out, trn_error **error);
+
 /* Turns an engine's error into ours and releases it. Gives its status (never TRN_OK). */
 trn_status trn__engine_error(trn_engine_error *from, trn_error **error);
 

@@ -18,7 +18,6 @@ use crate::features::datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
 };
 use crate::features::futures::TryStreamExt;
-use crate::features::url::Url;
 use crate::mapped::Mapped;
 use crate::range::Range;
 use crate::runtime::{Session, slice, text};
@@ -146,35 +145,6 @@ fn common_extension(names: &[String]) -> String {
     }
 }
 
-/// What is opened is what the text says: policies have judged it as text. A path is not a URL's, in which `%2e` is a dot.
-fn listing_url(path: &str) -> Fallible<ListingTableUrl> {
-    let refused = |why: &str| Failure::invalid(format!("the path {path}: {why}"));
-    if let Some(rest) = path.strip_prefix("file:") {
-        let local = rest.strip_prefix("//").filter(|local| local.starts_with('/')).unwrap_or(rest);
-        let has_host = rest.starts_with("//") && local.len() == rest.len();
-        return match local.starts_with('/') && !has_host {
-            true => Ok(ListingTableUrl::parse(local)?),
-            false => Err(refused("behind file: only an absolute path of this machine, as in file:/directory/name")),
-        };
-    }
-    let url = match path.starts_with('/') {
-        false => Url::parse(path),
-        true => return Ok(ListingTableUrl::parse(path)?),
-    };
-    let Ok(url) = url else { return Ok(ListingTableUrl::parse(path)?) };
-    if url.scheme() == "file" {
-        return Err(refused("a local file's begins with file: or with a slash"));
-    }
-    let plain = path.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case(url.scheme()));
-    let host = url.host_str().unwrap_or_default();
-    let starts_with_host = |rest: &str| rest.get(..host.len()).is_some_and(|is| is.eq_ignore_ascii_case(host));
-    let is_plain = plain.is_some_and(|(_, rest)| !host.is_empty() && starts_with_host(rest));
-    if !is_plain || path.contains(|c: char| c.is_control() || matches!(c, '%' | '?' | '#' | '\\')) {
-        return Err(refused("a URL is scheme://host/path, without user, escapes (%), query (?) and fragment (#)"));
-    }
-    Ok(ListingTableUrl::parse(path)?)
-}
-
 async fn open_files(
     session: &Session,
     format: Arc<dyn FileFormat>,
@@ -185,7 +155,7 @@ async fn open_files(
     let mut urls = Vec::with_capacity(paths.len());
     let mut names = vec![];
     for path in paths {
-        let url = listing_url(path)?;
+        let url = ListingTableUrl::parse(path)?;
         let found = match data_files(session, &url).await {
             Err(failure) if failure.status == crate::abi::status::NOT_FOUND => vec![],
             other => other?,
