@@ -30,6 +30,7 @@ struct trn_arena {
   arena_chunk *chunks;
   arena_owned *owned; /* last first */
   const trn_cancel *cancel;
+  bool is_short; /* something was asked for in vain */
 };
 
 static size_t round_up(size_t size) {
@@ -103,20 +104,29 @@ static char *arena_room(trn_arena *arena, size_t size) {
   return memory;
 }
 
+static void *refuse(trn_arena *arena) {
+  arena->is_short = true;
+  return NULL;
+}
+
 void *trn__arena_alloc(trn_arena *arena, size_t size) {
-  if (size > arena->bytes_max || trn_cancel_is_requested(arena->cancel)) return NULL;
+  if (size > arena->bytes_max || trn_cancel_is_requested(arena->cancel)) return refuse(arena);
   size_t whole = size ? round_up(size) : ARENA_ALIGN;
-  if (whole > arena->bytes_max - arena->bytes) return NULL;
+  if (whole > arena->bytes_max - arena->bytes) return refuse(arena);
   char *memory = arena_room(arena, whole + ARENA_GAP);
-  if (!memory) return NULL;
+  if (!memory) return refuse(arena);
   arena->bytes += whole;
   TRN_UNPOISON(memory, size);
   return memory;
 }
 
 void *trn__arena_alloc_n(trn_arena *arena, size_t size, size_t count) {
-  if (size && count > SIZE_MAX / size) return NULL;
+  if (size && count > SIZE_MAX / size) return refuse(arena);
   return trn__arena_alloc(arena, size * count);
+}
+
+bool trn__arena_is_short(const trn_arena *arena) {
+  return arena->is_short;
 }
 
 void *trn__arena_copy(trn_arena *arena, const void *data, size_t size) {

@@ -25,6 +25,8 @@ char *trn__arena_str(trn_arena *arena, const char *data, size_t size); /* NUL-te
 char *trn__arena_strdup(trn_arena *arena, const char *text);
 char *trn__arena_printf(trn_arena *arena, const char *format, ...) TRN_PRINTF(2, 3);
 size_t trn__arena_bytes(const trn_arena *arena);
+/* Something was asked for in vain: where "none" and "no memory" look the same, what came of it may be wrong. */
+bool trn__arena_is_short(const trn_arena *arena);
 /* From now on nothing can be had once `cancel` (NULL: never) is requested: what fills an arena ends soon, as if memory were
  * out, and its caller knows better. Borrowed until the next watch; arenas that live on are unwatched with NULL. */
 typedef struct trn_cancel trn_cancel;

@@ -794,6 +794,7 @@ trn_status trn__decorrelate(trn_arena *arena, const trn_rel *root, uint32_t *nex
                             trn_error **error) {
   dec d = {.arena = arena, .next = *next_column, .error = error};
   trn_status status = fix_rel(&d, root, out);
+  if (status == TRN_OK && trn__arena_is_short(arena)) status = trn__no_memory(error);
   *next_column = d.next;
   return status;
 }

@@ -17,6 +17,7 @@ typedef struct pruning {
   uint32_t *stamp;  /* column id -> the round in which it was marked */
   uint64_t *place;  /* column id -> something, valid where `stamp` says so */
   uint32_t round, id_count;
+  bool is_short; /* of memory, where something can be left as it was: then it would differ from time to time */
 } pruning;
 
 /* ---- the order ---- */
@@ -277,7 +278,9 @@ static bool merges(pruning *p, const trn_rel *lower, const trn_expr *const *expr
   for (uint32_t c = 0; c < lower->column_count; c++) mark(p, lower->columns[c].id, c);
   for (uint32_t i = 0; i < count; i++) {
     if (exprs[i]->kind != TRN_EXPR_COLUMN) {
-      if (trn__expr_walk(exprs[i], &visitor) != TRN_OK || u.nested) return false;
+      trn_status status = trn__expr_walk(exprs[i], &visitor);
+      p->is_short |= status == TRN_RESOURCE_EXHAUSTED;
+      if (status || u.nested) return false;
       continue;
     }
     uint32_t id = exprs[i]->u.column;
@@ -451,5 +454,6 @@ trn_status trn__prune(trn_arena *arena, const trn_rel *root, uint32_t next_colum
   *out = root;
   trn_status status = run(&p, root, out);
   trn__ptrmap_finish(&p.index);
+  if (status == TRN_OK && (p.is_short || trn__arena_is_short(arena))) status = TRN_RESOURCE_EXHAUSTED;
   return status == TRN_OK ? TRN_OK : trn_error_set(error, status, NULL, "The plan could not be simplified.");
 }

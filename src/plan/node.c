@@ -112,7 +112,8 @@ const trn_column *trn__join_columns(trn_arena *arena, trn_join_type type, const 
     return left->columns;
   }
   uint64_t total = (uint64_t)left->column_count + (type == TRN_JOIN_LEFT_MARK ? 1 : right->column_count);
-  if (total > UINT32_MAX) return NULL;
+  *count = total > UINT32_MAX ? UINT32_MAX : (uint32_t)total; /* also without memory: none is another thing */
+  if (!total || total > UINT32_MAX) return NULL;
   trn_column *columns = TRN_NEW_N(arena, trn_column, total);
   if (!columns) return NULL;
   bool left_null = type == TRN_JOIN_RIGHT || type == TRN_JOIN_FULL;
@@ -130,7 +131,6 @@ const trn_column *trn__join_columns(trn_arena *arena, trn_join_type type, const 
       at->nullable |= right_null;
     }
   }
-  *count = (uint32_t)total;
   return columns;
 }
 

@@ -54,9 +54,11 @@ static trn_status outer_text(spark_translator *t, const trn_rel *rel, const char
   trn_visitor visitor = {.expr = note_outer, .user = &names};
   trn_status status = names.scope ? trn__plan_walk(rel, &visitor) : TRN_OK;
   trn__vec_finish(&names.seen);
-  if (status != TRN_OK) {
+  if (status != TRN_OK) { /* the visitor stops when there is no memory */
     trn__strbuf_finish(&names.text);
-    return trn_error_set(error, status, NULL, "A subquery is nested too deep.");
+    return status == TRN_CANCELLED
+               ? trn__no_memory(error)
+               : trn_error_set(error, status, NULL, "A subquery is nested too deep, or there is no memory for it.");
   }
   *out = names.any ? spark__finish_text(t, &names.text) : "";
   return *out ? TRN_OK : trn__no_memory(error);

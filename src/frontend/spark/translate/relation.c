@@ -63,6 +63,16 @@ static trn_status root_fields(spark_translator *t, const spark_scope *scope, con
   return TRN_OK;
 }
 
+/* Where "there is none" and "there is no memory" look the same, something else than the truth may have come of it. */
+static trn_status unless_short(const spark_translator *t, trn_status status, trn_error **error) {
+  if (!trn__arena_is_short(t->arena) || status == TRN_RESOURCE_EXHAUSTED || status == TRN_CANCELLED) return status;
+  if (error) {
+    trn_error_unref(*error);
+    *error = NULL;
+  }
+  return trn__no_memory(error);
+}
+
 trn_status spark__relation_plan(spark_translator *t, const spark_relation *relation, trn_plan **out,
                                 trn_error **error) {
   const trn_rel *root = NULL;
@@ -70,6 +80,7 @@ trn_status spark__relation_plan(spark_translator *t, const spark_relation *relat
   *out = NULL;
   trn_status status = spark__materialize(t, relation, &root, error);
   if (status == TRN_OK) status = root_fields(t, relation->scope, root, &fields, error);
+  status = unless_short(t, status, error);
   trn_arena *arena = t->arena;
   t->arena = NULL;
   if (status != TRN_OK) {
@@ -90,6 +101,7 @@ trn_status spark__translate_relation(spark_translator *t, const Spark__Connect__
   *out = NULL;
   trn_status status = spark__relation(t, relation, &result, error);
   if (status == TRN_OK) return spark__relation_plan(t, &result, out, error);
+  status = unless_short(t, status, error);
   trn__arena_unref(t->arena);
   t->arena = NULL;
   return status;

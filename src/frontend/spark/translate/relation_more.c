@@ -351,8 +351,8 @@ static trn_status sql_unpivot(spark_translator *t, const Spark__Connect__TrnUnpi
       status = spark__expression(t, set->columns[w], value, error);
       trn__strbuf_printf(&label, "%s%s", w ? "_" : "", status == TRN_OK && value->name ? value->name : "");
     }
-    u.labels[i] = set->alias && *set->alias ? set->alias : trn__arena_strdup(t->arena, label.data ? label.data : "");
-    trn__strbuf_finish(&label);
+    const char *made = spark__finish_text(t, &label);
+    u.labels[i] = set->alias && *set->alias ? set->alias : made;
     if (status == TRN_OK && !u.labels[i]) status = trn__no_memory(error);
   }
   spark__context_end(t, &context);
