@@ -3,6 +3,7 @@
  * hold: what is accepted can be read to its last byte, and a rewritten plan is as long as its edits say. */
 #include <stdlib.h>
 
+#include "faults.h"
 #include "frontend/ballista/ballista.h"
 #include "plan/ballista_plan.h"
 
@@ -25,7 +26,7 @@ static void read_plan(const void *data, size_t size) {
       touch(out.data, out.size);
       if (out.size < size / 2) __builtin_trap(); /* little is ever taken away */
       trn__ballista_plan(out.data, out.size, is_older, &again, &twice, NULL);
-    } else if (out.size) {
+    } else if (out.size && !(TRN_FUZZ_IS_SHORT && status)) {
       __builtin_trap();
     }
     trn_error_unref(error);

@@ -6,6 +6,7 @@
 
 #include "big_stack.h"
 #include "engine/lift.h"
+#include "faults.h"
 #include "optimize/optimize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -75,7 +76,7 @@ static trn_status lift(const void *data, size_t size, size_t columns, trn_plan *
 }
 
 static void check_error(trn_status status, trn_error *error) {
-  if (status == TRN_UNKNOWN || (status && !error)) abort();
+  if (status == TRN_UNKNOWN || (status && !error && !TRN_FUZZ_IS_SHORT)) abort();
   trn_error_unref(error);
 }
 
