@@ -101,6 +101,23 @@ static void ignore(void *user, trn_status status, const trn_error *error, const 
   (void)user, (void)status, (void)error, (void)reply;
 }
 
+/* A job that was handed over, but whose answer never came: a scheduler that takes names for ids (trunnion-ballista) is
+ * asked by ours. Gives what it calls it (free). NOT_FOUND: it has none, or another scheduler's ids say nothing. */
+static trn_status find_there(on_ballista *b, const char *id, char **out, trn_error **error) {
+  question q;
+  *out = NULL;
+  if (!trn__uuid_is_valid(id)) return trn_error_set(error, TRN_NOT_FOUND, NULL, "job %s was not handed over", id);
+  question_init(&q);
+  trn_status status = question_wait(&q, trn__ballista_job_status(b->client, id, on_answer, &q, error), error);
+  if (status == TRN_NOT_FOUND) status = TRN_UNAVAILABLE; /* not of the job: of the method */
+  bool is_known = !status && q.job->state != TRN_BALLISTA_UNKNOWN && strcmp(q.job->name, id) == 0;
+  if (!status && !is_known)
+    status = trn_error_set(error, TRN_NOT_FOUND, NULL, "the cluster has no job of the name %s", id);
+  if (!status && !(*out = trn__text_copy(id))) status = trn__no_memory(error);
+  question_finish(&q);
+  return status;
+}
+
 /* ---- its end ---- */
 
 static void succeed(remote_run *r) {
@@ -282,20 +299,45 @@ static void begin_asking(remote_run *r, void **run) {
   ask(r);
 }
 
-static trn_status start(void *self, trn_job *job, void **run, trn_error **error) {
-  remote_run *r = NULL;
+/* The answer did not come: was it taken all the same? `failed`: how handing over ended; else that stays. */
+static trn_status find_taken(remote_run *r, trn_status failed, trn_error **error) {
+  trn_error *own = NULL;
+  if (failed != TRN_UNAVAILABLE && failed != TRN_DEADLINE_EXCEEDED) return failed;
+  trn_status status = find_there(r->b, r->attempt.id, &r->backend_id, &own);
+  trn_error_unref(own);
+  if (status) return failed;
+  if (error) trn_error_unref(*error), *error = NULL;
+  return TRN_OK;
+}
+
+/* `is_there`: it was handed over before, and is known by its name. */
+static trn_status begin(remote_run *r, bool is_there, trn_error **error) {
   trn_plan *plan = NULL;
   trn_strbuf schema = {0};
-  trn_status status = run_create(self, job, &r, error);
-  if (!status) status = trn__job_plan(job, &plan, error);
+  trn_error *own = NULL;
+  trn_status status = trn__job_plan(r->job, &plan, error);
   if (!status) status = trn__remote_schema(plan, &schema, error);
-  if (!status) status = hand_over(r, plan, error);
-  if (!status) {
-    status = trn__job_known_as(job, r->backend_id, (trn_slice){.data = schema.data, .size = schema.size}, error);
-    if (status) (void)trn__ballista_cancel(r->b->client, r->backend_id, ignore, NULL, NULL); /* nobody would find it */
+  if (!status && is_there) status = find_there(r->b, r->attempt.id, &r->backend_id, error);
+  if (!status && !is_there) {
+    status = find_taken(r, hand_over(r, plan, &own), &own);
+    if (error)
+      *error = own;
+    else
+      trn_error_unref(own);
   }
+  if (!status) status = trn__job_known_as(r->job, r->backend_id, (trn_slice){.data = schema.data, .size = schema.size}, error);
+  /* Nobody would find it. */
+  const char *unread = r->backend_id ? r->backend_id : is_there ? r->attempt.id : NULL;
+  if (status && unread) (void)trn__ballista_cancel(r->b->client, unread, ignore, NULL, NULL);
   trn__strbuf_finish(&schema);
   trn_plan_unref(plan);
+  return status;
+}
+
+static trn_status start(void *self, trn_job *job, void **run, trn_error **error) {
+  remote_run *r = NULL;
+  trn_status status = run_create(self, job, &r, error);
+  if (!status) status = begin(r, false, error);
   if (status)
     run_unref(r);
   else
@@ -306,11 +348,13 @@ static trn_status start(void *self, trn_job *job, void **run, trn_error **error)
 static trn_status attach(void *self, trn_job *job, void **run, trn_error **error) {
   remote_run *r = NULL;
   trn_status status = run_create(self, job, &r, error);
-  if (!status) {
+  if (!status && !r->attempt.backend_id) {
+    status = begin(r, true, error);
+  } else if (!status) {
     r->backend_id = trn__text_copy(r->attempt.backend_id);
-    r->is_seen = true;
     if (!r->backend_id) status = trn__no_memory(error);
   }
+  if (!status) r->is_seen = true;
   if (status)
     run_unref(r);
   else
@@ -321,7 +365,12 @@ static trn_status attach(void *self, trn_job *job, void **run, trn_error **error
 static trn_status probe(void *self, const trn_job_record *record, trn_error **error) {
   on_ballista *b = self;
   question q;
-  if (!record->backend_id) return trn_error_set(error, TRN_NOT_FOUND, NULL, "job %s was not handed over", record->id);
+  if (!record->backend_id) {
+    char *found = NULL;
+    trn_status looked = find_there(b, record->id, &found, error);
+    free(found);
+    return looked;
+  }
   question_init(&q);
   trn_status status =
       question_wait(&q, trn__ballista_job_status(b->client, record->backend_id, on_answer, &q, error), error);

@@ -77,7 +77,7 @@ static trn_status probe(trn_scheduler *s, const trn_job_record *record, bool *go
   return status;
 }
 
-static trn_status adopt(trn_job *job, const trn_job_copy *from, bool resubmit, bool *adopted, trn_error **error) {
+static trn_status adopt_known(trn_job *job, const trn_job_copy *from, bool resubmit, bool *adopted, trn_error **error) {
   trn_scheduler *s = job->scheduler;
   const trn_job_record *old = &from->record;
   void *self;
@@ -115,6 +115,20 @@ static trn_status adopt(trn_job *job, const trn_job_copy *from, bool resubmit, b
   }
   if (*adopted) trn__job_begin(job, &copy, NULL, NULL, goes_on);
   trn__job_copy_finish(&copy);
+  return status;
+}
+
+/* What may be attached to without an id of the cluster's is planned again: its query is needed. */
+static trn_status adopt(trn_job *job, const trn_job_copy *from, bool resubmit, bool *adopted, trn_error **error) {
+  const trn_job_record *known = &from->record;
+  trn_job_copy whole;
+  if (known->backend_id || known->query || !known->format || !job->scheduler->runner->probe)
+    return adopt_known(job, from, resubmit, adopted, error);
+  trn_status status = trn__store_get(job->scheduler->store, job->id, true, &whole, error);
+  if (status) return status;
+  /* Another attempt by now: it is not ours to take. */
+  if (whole.record.attempt == known->attempt) status = adopt_known(job, &whole, resubmit, adopted, error);
+  trn__job_copy_finish(&whole);
   return status;
 }
 

@@ -169,6 +169,7 @@ static inline trn_strbuf status_message(const cluster_script *s, script_step ste
   if (step == STEP_CANCELLED) trn__wire_put_text(&inner, 1, "Cancelled");
   for (uint32_t i = 0; step == STEP_DONE && i < s->partitions; i++) put_location(&inner, i, s->told_rows);
   trn__wire_put_text(&status, 5, script_id(s));
+  if (s->takes_names) trn__wire_put_text(&status, 6, s->job_name);
   if (fields[step]) trn__wire_put_message(&status, fields[step], &inner);
   if (step != STEP_UNKNOWN) trn__wire_put_message(&out, 1, &status);
   trn__strbuf_finish(&status);
@@ -238,8 +239,14 @@ static inline void on_execute_now(trn_call *call, void *user, trn_slice message)
 
 static inline void on_status_now(trn_call *call, void *user, trn_slice message) {
   cluster_script *s = user;
+  trn_wire_reader r = trn__wire_reader(message.data, message.size);
+  trn_wire_field f;
+  char id[64] = "";
+  while (trn__wire_next(&r, &f))
+    if (f.number == 1) snprintf(id, sizeof id, "%.*s", (int)f.bytes.size, f.bytes.data);
   if (message.release) message.release(message.owner);
   pthread_mutex_lock(&s->mu);
+  bool is_known = strcmp(id, "job-1") == 0 || (s->takes_names && strcmp(id, s->job_name) == 0);
   script_step step = s->steps[s->asked];
   if (s->asked + 1 < SCRIPT_STEPS_MAX && s->steps[s->asked + 1] != STEP_UNKNOWN) s->asked++;
   if (s->cancels_to_obey && s->cancelled >= s->cancels_to_obey) step = STEP_CANCELLED;
@@ -249,7 +256,7 @@ static inline void on_status_now(trn_call *call, void *user, trn_slice message) 
   }
   pthread_mutex_unlock(&s->mu);
   if (step == STEP_SILENT) return;
-  trn_strbuf out = status_message(s, step);
+  trn_strbuf out = status_message(s, is_known ? step : STEP_UNKNOWN);
   answer(call, &out);
   trn_call_finish(call, TRN_OK, NULL, NULL, 0, NULL, 0);
 }

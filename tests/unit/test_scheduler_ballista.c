@@ -63,7 +63,7 @@ static void remote_open(node *n, cluster *c) {
   trn_scheduler_options options = {
       .struct_size = sizeof options, .store = n->store, .registry = n->registry, .lease_ms = LEASE_MS, .poll_ms = 10};
   trn_ballista_options ballista = {
-      .struct_size = sizeof ballista, .routes = c->routes, .scheduler = "scheduler:50050", .timeout_ms = 2000};
+      .struct_size = sizeof ballista, .routes = c->routes, .scheduler = "scheduler:50050", .timeout_ms = 1000};
   assert_int_equal(trn_scheduler_create_ballista(&options, &ballista, n->backend, &n->scheduler, NULL), TRN_OK);
   trn_session_request request = {.struct_size = sizeof request, .user = "ann"};
   assert_int_equal(trn_scheduler_create_session(n->scheduler, &request, &n->session, NULL), TRN_OK);
@@ -204,6 +204,81 @@ static void a_job_that_the_cluster_forgot_is_lost_and_submitted_again(void **sta
   cluster_close(&c);
 }
 
+#define UUID_7 "0198f1c2-0000-7000-8000-000000000007"
+
+/* The scheduler took it, and the answer never came. */
+static void a_job_whose_answer_was_cut_off_is_found_by_its_name(void **state) {
+  (void)state;
+  static cluster c;
+  node n, m;
+  trn_job *job = NULL;
+  cluster_open(&c);
+  c.script.submission_hangs = c.script.takes_names = true;
+  now_it_says(&c, STEP_RUNNING);
+  /* While its process lives: it goes on, once the answer is not waited for any more. */
+  remote_open(&n, &c);
+  job = submit(&n, UUID_7, "rows 5");
+  now_it_says(&c, STEP_DONE);
+  assert_int_equal(wait_for_end(job), TRN_JOB_SUCCEEDED);
+  output_is_whole(job);
+  assert_int_equal(script_count(&c.script, &c.script.submitted), 1);
+  trn_job_unref(job);
+  assert_int_equal(trn_scheduler_forget(n.scheduler, UUID_7, NULL), TRN_OK);
+  trn_call_unref(c.script.held);
+  c.script.held = NULL;
+  /* And when it does not: whoever recovers it attaches to it. */
+  c.script.submitted = 0;
+  now_it_says(&c, STEP_RUNNING);
+  job = submit(&n, UUID_7, "rows 5");
+  while (!script_count(&c.script, &c.script.submitted)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  c.script.takes_names = false; /* it is not to be found by this process */
+  trn_job_unref(job);
+  node_close(&n);
+  c.script.takes_names = true;
+  c.script.submission_hangs = false;
+  remote_open(&m, &c);
+  trn_recover_options resubmit = {.struct_size = sizeof resubmit, .resubmit = true};
+  assert_int_equal(trn_scheduler_recover(m.scheduler, UUID_7, &resubmit, &job, NULL), TRN_OK);
+  now_it_says(&c, STEP_DONE);
+  assert_int_equal(wait_for_end(job), TRN_JOB_SUCCEEDED);
+  output_is_whole(job);
+  assert_int_equal(status_of(job).attempt, 2);
+  assert_int_equal(script_count(&c.script, &c.script.submitted), 1); /* never twice */
+  trn_job_unref(job);
+  node_close(&m);
+  cluster_close(&c);
+}
+
+/* A stock scheduler has ids of its own: what it took without an answer cannot be found, and runs again. */
+static void a_job_that_cannot_be_found_is_submitted_again(void **state) {
+  (void)state;
+  static cluster c;
+  node n, m;
+  trn_job *job = NULL;
+  cluster_open(&c);
+  c.script.submission_hangs = true;
+  now_it_says(&c, STEP_RUNNING);
+  remote_open(&n, &c);
+  job = submit(&n, UUID_7, "rows 5");
+  while (!script_count(&c.script, &c.script.submitted)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  trn_job_unref(job);
+  node_close(&n);
+  c.script.submission_hangs = false;
+  remote_open(&m, &c);
+  trn_recover_options resubmit = {.struct_size = sizeof resubmit, .resubmit = true};
+  assert_int_equal(trn_scheduler_recover(m.scheduler, UUID_7, NULL, &job, NULL), TRN_OK);
+  assert_int_equal(status_of(job).state, TRN_JOB_LOST);
+  trn_job_unref(job);
+  assert_int_equal(trn_scheduler_recover(m.scheduler, UUID_7, &resubmit, &job, NULL), TRN_OK);
+  now_it_says(&c, STEP_DONE);
+  assert_int_equal(wait_for_end(job), TRN_JOB_SUCCEEDED);
+  assert_int_equal(script_count(&c.script, &c.script.submitted), 2);
+  output_is_whole(job);
+  trn_job_unref(job);
+  node_close(&m);
+  cluster_close(&c);
+}
+
 static void a_cancel_is_repeated_until_it_is_heard(void **state) {
   (void)state;
   static cluster c;
@@ -313,6 +388,8 @@ int main(void) {
       cmocka_unit_test(a_job_runs_there_under_our_id),
       cmocka_unit_test(a_job_that_goes_on_is_attached_to),
       cmocka_unit_test(a_job_that_the_cluster_forgot_is_lost_and_submitted_again),
+      cmocka_unit_test(a_job_whose_answer_was_cut_off_is_found_by_its_name),
+      cmocka_unit_test(a_job_that_cannot_be_found_is_submitted_again),
       cmocka_unit_test(a_cancel_is_repeated_until_it_is_heard),
       cmocka_unit_test(failures_name_what_failed),
       cmocka_unit_test(an_output_need_not_be_read_to_its_end),
