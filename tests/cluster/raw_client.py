@@ -42,9 +42,10 @@ UNARY = {"ExecuteQuery": ("ExecuteQueryParams", "ExecuteQueryResult"), "GetJobSt
 class Client:
     """`version` None: a client of 54.x, which sends none."""
 
-    def __init__(self, address, version="55.0.0", metadata=()):
-        self.channel = grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", 16 << 20),
-                                                              ("grpc.max_send_message_length", 128 << 20)])
+    def __init__(self, address, version="55.0.0", metadata=(), credentials=None):
+        options = [("grpc.max_receive_message_length", 16 << 20), ("grpc.max_send_message_length", 128 << 20)]
+        self.channel = (grpc.secure_channel(address, credentials, options=options) if credentials
+                        else grpc.insecure_channel(address, options=options))
         self.metadata = (([("ballista-version", version)] if version else []) + list(metadata)) or None
 
     def close(self):

@@ -5,7 +5,7 @@ import pytest
 
 grpc = pytest.importorskip("grpc")
 import pyarrow as pa
-from conftest import CLIENT, PROGRAM, Client, Server
+from conftest import CLIENT, PROGRAM, ROOT, Client, Server
 from raw_client import Client as Raw, params, ticket_of
 
 LONG = "SELECT count(*) AS n FROM lineitem a, lineitem b, lineitem c WHERE a.l_orderkey + b.l_partkey + c.l_suppkey = -1"
@@ -187,6 +187,43 @@ def test_users_see_their_own_jobs_also_after_a_restart(plan_of, tmp_path):
         assert caught.value.code() == grpc.StatusCode.NOT_FOUND
         assert ann.call("GetJobStatus", job_id=job_id).status.WhichOneof("status") == "successful"
         assert ann.fetch(ticket)[0].to_pylist() == ann.fetch(ticket, metadata=ann.metadata)[0].to_pylist() == [{"x": 7}]
+        ann.close(), bob.close()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_tickets_are_bound_to_who_a_client_certificate_names(plan_of, tmp_path, is_kept):
+    """Mutual TLS: a fetch brings a name, which must be that of who submitted, whatever the ticket knows."""
+    pytest.importorskip("cryptography")
+    import importlib.util
+    spec = importlib.util.spec_from_file_location("test_credentials", ROOT / "tests/program/credentials.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    authority = made.Authority()
+    certificate, key = authority.server()
+    for name, text in [("server.pem", certificate), ("server.key", key), ("ca.pem", authority.pem)]:
+        (tmp_path / name).write_bytes(text)
+    more = (f"tls: {{cert: {tmp_path}/server.pem, key: {tmp_path}/server.key, client_ca: {tmp_path}/ca.pem}}\n"
+            "auth: {certificates: true}\n")
+    credentials = {}
+    for name in ("ann", "bob"):
+        own, own_key = authority.client(name)
+        credentials[name] = grpc.ssl_channel_credentials(authority.pem, own_key, own)
+    (tmp_path / "t.yaml").write_text(more + (f"jobs: {{store: {tmp_path}/jobs.sqlite, output: {tmp_path}/outputs}}\n" if is_kept else ""))
+    with Server("--config", tmp_path / "t.yaml") as server:
+        address = server.address.replace("127.0.0.1", "localhost").split("/")[0]
+        ann, bob = (Raw(address, credentials=credentials[name]) for name in ("ann", "bob"))
+        *_, last = ann.push(logical_plan=plan_of("SELECT 7 AS x"))
+        ticket = ticket_of(last.status.successful.partition_location[0])
+        with pytest.raises(grpc.RpcError) as caught:
+            bob.fetch(ticket)
+        assert caught.value.code() == grpc.StatusCode.NOT_FOUND
+        assert not bob.call("GetJobStatus", job_id=last.status.job_id).HasField("status")
+        assert not bob.call("CancelJob", job_id=last.status.job_id).cancelled
+        assert ann.fetch(ticket)[0].to_pylist() == [{"x": 7}]  # without any metadata: the connection says who it is
+        for change in [{"file_id": 0}, {"job_id": "../" + last.status.job_id}, {"partition_id": 1}]:
+            with pytest.raises(grpc.RpcError) as caught:
+                ann.fetch(ticket_of(last.status.successful.partition_location[0], **change))
+            assert caught.value.code() == grpc.StatusCode.NOT_FOUND
         ann.close(), bob.close()
 
 

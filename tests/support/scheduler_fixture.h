@@ -160,6 +160,18 @@ static inline void remove_folder_of_test(char *folder) {
   free(folder);
 }
 
+/* One process's worth in a folder of its own. Gives the folder. */
+static inline char *node_open_alone(node *n) {
+  char *folder = make_folder_for_test();
+  node_open(n, folder);
+  return folder;
+}
+
+static inline void node_close_alone(node *n, char *folder) {
+  node_close(n);
+  remove_folder_of_test(folder);
+}
+
 /* ---- steps ---- */
 
 static inline trn_status submit_with(node *n, const char *id, const char *query, const char *tag, trn_job **job,

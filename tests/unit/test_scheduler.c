@@ -20,8 +20,7 @@ static void error_says(trn_error *error, const char *text) {
 static void a_job_runs_and_its_output_is_read_twice(void **state) {
   (void)state;
   node n;
-  char *folder = make_folder_for_test();
-  node_open(&n, folder);
+  char *folder = node_open_alone(&n);
   trn_job *job = submit(&n, "0190-first.job", "rows 5000");
   assert_string_equal(trn_job_id(job), "0190-first.job");
   assert_int_equal(wait_for_end(job), TRN_JOB_SUCCEEDED);
@@ -32,8 +31,7 @@ static void a_job_runs_and_its_output_is_read_twice(void **state) {
   output_is(job, 5000);
   output_is(job, 5000);
   trn_job_unref(job);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 static void count_location(void *user, const trn_job_location *location) {
@@ -47,8 +45,7 @@ static void count_location(void *user, const trn_job_location *location) {
 static void a_plan_runs_and_has_an_id_and_locations(void **state) {
   (void)state;
   node n;
-  char *folder = make_folder_for_test();
-  node_open(&n, folder);
+  char *folder = node_open_alone(&n);
   trn_plan *plan = range_of(10);
   trn_job *job = NULL;
   trn_submit_request request = {.struct_size = sizeof request, .session = n.session, .plan = plan};
@@ -61,16 +58,14 @@ static void a_plan_runs_and_has_an_id_and_locations(void **state) {
   assert_int_equal(trn_job_locations(job, count_location, &rows, NULL), TRN_OK);
   assert_int_equal(rows, 10);
   trn_job_unref(job);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 static void a_failed_job_says_why_and_has_no_output(void **state) {
   (void)state;
   node n;
   int64_t rows;
-  char *folder = make_folder_for_test();
-  node_open(&n, folder);
+  char *folder = node_open_alone(&n);
   trn_job *job = submit(&n, "f", "fail");
   trn_job_status status = {.struct_size = sizeof status};
   trn_error *failure = NULL, *error = NULL;
@@ -99,8 +94,7 @@ static void a_failed_job_says_why_and_has_no_output(void **state) {
   assert_int_equal(status.state, TRN_JOB_FAILED);
   error_says(failure, "no query: nonsense");
   trn_job_unref(job);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 static void bad_requests_are_refused(void **state) {
@@ -117,8 +111,7 @@ static void bad_requests_are_refused(void **state) {
       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
   node n;
   trn_job *job;
-  char *folder = make_folder_for_test();
-  node_open(&n, folder);
+  char *folder = node_open_alone(&n);
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
     assert_int_equal(submit_with(&n, ids[i], "rows 1", NULL, &job, NULL), TRN_INVALID_ARGUMENT);
   trn_submit_request none = {.struct_size = sizeof none, .session = n.session};
@@ -129,8 +122,7 @@ static void bad_requests_are_refused(void **state) {
   trn_scheduler *other = NULL;
   trn_scheduler_options options = {.struct_size = sizeof options, .store = n.store};
   assert_int_equal(trn_scheduler_create(&options, n.backend, &other, NULL), TRN_INVALID_ARGUMENT);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 /* ---- duplicates ---- */
@@ -140,8 +132,7 @@ static void an_id_is_taken_once(void **state) {
   node n, m;
   trn_job *again = NULL;
   trn_error *error = NULL;
-  char *folder = make_folder_for_test();
-  node_open(&n, folder);
+  char *folder = node_open_alone(&n);
   node_open(&m, folder);
   trn_job *job = submit(&n, "one", "rows 10");
   assert_int_equal(submit_with(&n, "one", "rows 20", NULL, &again, &error), TRN_ALREADY_EXISTS);
@@ -163,8 +154,7 @@ static void an_id_is_taken_once(void **state) {
   trn_job_unref(again);
   trn_job_unref(job);
   node_close(&m);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 enum { RACERS = 8 };
@@ -262,9 +252,8 @@ static void a_slow_subscriber_loses_nothing(void **state) {
   node n;
   events e;
   trn_job_subscription *s = NULL;
-  char *folder = make_folder_for_test();
+  char *folder = node_open_alone(&n);
   events_init(&e);
-  node_open(&n, folder);
   trn_job *job = submit(&n, "slow", "slow 3000");
   assert_int_equal(trn_job_subscribe(job, &s, NULL), TRN_OK);
   assert_int_equal(wait_for_end(job), TRN_JOB_SUCCEEDED); /* nobody has asked for an event yet */
@@ -278,8 +267,7 @@ static void a_slow_subscriber_loses_nothing(void **state) {
   assert_int_equal(e.ends, 2);
   trn_job_subscription_destroy(s);
   trn_job_unref(job);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 static void one_event_is_asked_for_at_a_time_and_destroying_ends_it(void **state) {
@@ -287,9 +275,8 @@ static void one_event_is_asked_for_at_a_time_and_destroying_ends_it(void **state
   node n;
   events e;
   trn_job_subscription *s = NULL;
-  char *folder = make_folder_for_test();
+  char *folder = node_open_alone(&n);
   events_init(&e);
-  node_open(&n, folder);
   trn_job *job = submit(&n, "h", "hang");
   wait_for_state(job, TRN_JOB_RUNNING);
   assert_int_equal(trn_job_subscribe(job, &s, NULL), TRN_OK);
@@ -304,8 +291,7 @@ static void one_event_is_asked_for_at_a_time_and_destroying_ends_it(void **state
   await_event(&e);
   assert_int_equal(e.result, TRN_CANCELLED);
   trn_job_unref(job);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 /* ---- cancel ---- */
@@ -332,8 +318,7 @@ static void a_running_and_a_waiting_job_are_cancelled(void **state) {
   trn_job_unref(first);
   trn_job_unref(second);
   trn_job_unref(third);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 static void a_full_queue_refuses(void **state) {
@@ -347,8 +332,7 @@ static void a_full_queue_refuses(void **state) {
   assert_int_equal(submit_with(&n, "c", "rows 1", NULL, &job, NULL), TRN_RESOURCE_EXHAUSTED);
   trn_job_unref(first);
   trn_job_unref(second);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 /* ---- release ---- */
@@ -358,8 +342,7 @@ static void a_released_output_is_gone_and_its_record_stays(void **state) {
   node n;
   int64_t rows;
   trn_error *error = NULL;
-  char *folder = make_folder_for_test();
-  node_open(&n, folder);
+  char *folder = node_open_alone(&n);
   trn_job *job = submit(&n, "r", "rows 100");
   trn_job *running = submit(&n, "h", "hang");
   assert_int_equal(trn_job_release(running, NULL), TRN_FAILED_PRECONDITION);
@@ -376,8 +359,7 @@ static void a_released_output_is_gone_and_its_record_stays(void **state) {
   assert_int_equal(submit_with(&n, "r", "rows 1", NULL, &again, NULL), TRN_ALREADY_EXISTS);
   trn_job_unref(job);
   trn_job_unref(running);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 /* The file is damaged behind the scheduler's back: never fewer rows as if nothing were. */
@@ -385,8 +367,7 @@ static void a_cut_or_missing_output_is_a_loss(void **state) {
   (void)state;
   node n;
   int64_t rows;
-  char *folder = make_folder_for_test();
-  node_open(&n, folder);
+  char *folder = node_open_alone(&n);
   trn_job *job = submit(&n, "x", "rows 1000");
   assert_int_equal(wait_for_end(job), TRN_JOB_SUCCEEDED);
   char *path = in_folder(folder, "outputs/x/1/part-00000.arrows");
@@ -412,8 +393,7 @@ static void a_cut_or_missing_output_is_a_loss(void **state) {
   assert_int_equal(read_output(job, &rows, NULL), TRN_DATA_LOSS);
   free(path);
   trn_job_unref(job);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 /* ---- several schedulers ---- */
@@ -424,9 +404,8 @@ static void another_scheduler_follows_fetches_and_cancels(void **state) {
   events e;
   trn_job *there = NULL, *hanging = NULL;
   trn_job_subscription *s = NULL;
-  char *folder = make_folder_for_test();
+  char *folder = node_open_alone(&n);
   events_init(&e);
-  node_open(&n, folder);
   node_open(&m, folder);
   trn_job *job = submit(&n, "shared", "slow 3000");
   assert_int_equal(trn_scheduler_job(m.scheduler, "shared", &there, NULL), TRN_OK);
@@ -453,8 +432,7 @@ static void another_scheduler_follows_fetches_and_cancels(void **state) {
   trn_job_unref(job);
   assert_int_equal(trn__scripted_count(m.control).executed, 0);
   node_close(&m);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 static void jobs_of_a_stopped_scheduler_are_lost_until_they_are_recovered(void **state) {
@@ -462,8 +440,7 @@ static void jobs_of_a_stopped_scheduler_are_lost_until_they_are_recovered(void *
   node n, m;
   trn_job *lost = NULL, *followed = NULL;
   trn_job_status status = {.struct_size = sizeof status};
-  char *folder = make_folder_for_test();
-  node_open(&n, folder);
+  char *folder = node_open_alone(&n);
   node_open(&m, folder);
   trn_job *job = submit(&n, "l", "hang");
   wait_for_state(job, TRN_JOB_RUNNING);
@@ -561,8 +538,7 @@ static void an_end_that_the_store_refuses_is_a_failure(void **state) {
   assert_int_not_equal(access(path, F_OK), 0);
   free(path);
   trn_job_unref(job);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 static void a_scheduler_that_lost_its_lease_changes_nothing(void **state) {
@@ -603,8 +579,7 @@ static void a_scheduler_that_lost_its_lease_changes_nothing(void **state) {
   trn_job_unref(taken);
   trn_job_unref(job);
   node_close(&m);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 /* ---- list ---- */
@@ -628,8 +603,7 @@ static void lists_are_filtered_and_go_on(void **state) {
   (void)state;
   node n;
   found f = {0};
-  char *folder = make_folder_for_test();
-  node_open(&n, folder);
+  char *folder = node_open_alone(&n);
   for (int i = 0; i < 5; i++) {
     char id[8];
     trn_job *job = NULL;
@@ -670,8 +644,7 @@ static void lists_are_filtered_and_go_on(void **state) {
   assert_int_equal(trn_scheduler_list(n.scheduler, &filter, collect, &f, NULL), TRN_OK);
   assert_int_equal(f.count, 1);
   assert_int_equal(f.state, TRN_JOB_LOST);
-  node_close(&n);
-  remove_folder_of_test(folder);
+  node_close_alone(&n, folder);
 }
 
 int main(void) {

@@ -2,31 +2,7 @@
  * end, nothing hangs, nothing leaks, and the run without a failure succeeds. (SQLite's own memory is not meant: it is
  * another library's.) */
 #include "support/scheduler_fixture.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-static atomic_llong countdown = -1; /* < 0: nothing fails; 0: the next one */
-static atomic_llong failures;
-
-static bool fails(void) {
-  if (atomic_load(&countdown) < 0 || atomic_fetch_sub(&countdown, 1) != 0) return false;
-  atomic_fetch_add(&failures, 1);
-  return true;
-}
-void *__wrap_malloc(size_t size) {
-  return fails() ? NULL : __real_malloc(size);
-}
-void *__wrap_calloc(size_t count, size_t size) {
-  return fails() ? NULL : __real_calloc(count, size);
-}
-void *__wrap_realloc(void *memory, size_t size) {
-  return fails() ? NULL : __real_realloc(memory, size);
-}
+#include "support/failing_memory.h"
 
 static char *folder;
 static node base; /* what is made while nothing fails */
