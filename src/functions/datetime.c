@@ -230,7 +230,7 @@ static trn_status raise_bad_date(const fn_call *call, int64_t year, int64_t mont
     snprintf(message, sizeof message, "Invalid date 'February 29' as '%lld' is not a leap year", (long long)year);
   else
     snprintf(message, sizeof message, "Invalid date '%s %lld'", MONTHS[month - 1], (long long)day);
-  return fn__raise(&call->report, "DATETIME_FIELD_OUT_OF_BOUNDS.WITHOUT_SUGGESTION", "rangeMessage", message,
+  return fn__raise(&call->report, "DATETIME_FIELD_OUT_OF_BOUNDS.WITH_SUGGESTION", "rangeMessage", message,
                    "ansiConfig", FN_CONFIG, NULL);
 }
 

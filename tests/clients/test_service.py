@@ -39,7 +39,7 @@ def test_show_prints_as_spark_does(spark, capsys):
     spark.range(3).show()
     assert capsys.readouterr().out == "+---+\n| id|\n+---+\n|  0|\n|  1|\n|  2|\n+---+\n\n"
     spark.range(30).show(1)
-    assert capsys.readouterr().out == "+---+\n| id|\n+---+\n|  0|\n+---+\nonly showing top 1 row\n\n"
+    assert capsys.readouterr().out == "+---+\n| id|\n+---+\n|  0|\n+---+\nonly showing top 1 row\n"
     spark.sql("select 'a long text that is cut off' as t, cast(null as int) as n").show()
     assert capsys.readouterr().out == ("+--------------------+----+\n|                   t|   n|\n+--------------------+----+\n"
                                        "|a long text that ...|NULL|\n+--------------------+----+\n\n")

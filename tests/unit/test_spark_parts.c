@@ -366,7 +366,7 @@ static void show_lays_out_as_spark_does(void **state) {
   /* DataFrame.show's doctests */
   assert_show(
       (spark_show){2, 20, false, false}, names, 2, cells, 2, true,
-      "+---+-----+\n|age| name|\n+---+-----+\n| 14|  Tom|\n| 23|Alice|\n+---+-----+\nonly showing top 2 rows\n");
+      "+---+-----+\n|age| name|\n+---+-----+\n| 14|  Tom|\n| 23|Alice|\n+---+-----+\nonly showing top 2 rows");
   assert_show((spark_show){20, 3, false, false}, names, 2, cells, 4, false,
               "+---+----+\n|age|name|\n+---+----+\n| 14| Tom|\n| 23| Ali|\n| 16| Bob|\n| 19| Thi|\n+---+----+\n");
   assert_show((spark_show){20, 0, true, false}, names, 2, cells + 6, 1, false,
@@ -377,7 +377,7 @@ static void show_lays_out_as_spark_does(void **state) {
               "+---+----+\n|age|name|\n+---+----+\n+---+----+\n");
   assert_show((spark_show){20, 20, true, false}, names, 2, cells, 0, false, "(0 rows)\n");
   assert_show((spark_show){1, 20, false, false}, NULL, 0, NULL, 1, true,
-              "++\n||\n++\n||\n++\nonly showing top 1 row\n");
+              "++\n||\n++\n||\n++\nonly showing top 1 row");
   assert_show((spark_show){20, 20, false, true}, names, 2, cells, 1, false,
               "<table border='1'>\n<tr><th>age</th><th>name</th></tr>\n<tr><td>14</td><td>Tom</td></tr>\n</table>\n");
 }

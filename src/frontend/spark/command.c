@@ -326,6 +326,24 @@ static trn_status run_statement(spark_rpc *rpc, spark_execution *execution, cons
   return status ? status : answer_table(execution, &table, error);
 }
 
+/* The text before is blank, so that places are those in the script. */
+trn_status spark__script_read_later(spark_rpc *rpc, const char *text, const spark_script_later *later, spark_sql_statement *statement,
+                                    Spark__Connect__Expression **condition, trn_error **error) {
+  spark_sql_options options = sql_options(rpc->session);
+  spark_text_names names = {rpc->arena, spark__catalog_variables(rpc->session->catalog), rpc->locals};
+  size_t size = later->start + later->size;
+  char *piece = trn__arena_str(rpc->arena, text, size);
+  if (!piece) return trn__no_memory(error);
+  for (size_t i = 0; i < later->start; i++)
+    if (piece[i] != '\n') piece[i] = ' ';
+  trn_status status = spark__text_names(&names, rpc->parameters, &options, error);
+  options.in_script = true;
+  options.positional = later->positional;
+  if (status) return status;
+  return condition ? spark__sql_parse_expression(rpc->arena, piece, size, &options, condition, error)
+                   : spark__sql_parse_statement(rpc->arena, piece, size, &options, statement, error);
+}
+
 static trn_status run_text(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Relation *input,
                            const Spark__Connect__TrnExecuteImmediate *into, trn_error **error);
 static trn_status run_parsed(spark_rpc *rpc, spark_execution *execution, Spark__Connect__Relation *input,

@@ -139,7 +139,10 @@ static trn_status step(script_run *run, trn_error **error) {
 static trn_status is_true(script_run *run, const spark_script *part, const spark_script_branch *branch, bool *out,
                           trn_error **error) {
   bool is_boolean = false;
-  trn_status status = spark__evaluate_condition(run->rpc, branch->condition, &is_boolean, out, error);
+  Spark__Connect__Expression *condition = branch->condition;
+  trn_status status = TRN_OK;
+  if (branch->later.size) status = spark__script_read_later(run->rpc, run->sql, &branch->later, NULL, &condition, error);
+  if (!status) status = spark__evaluate_condition(run->rpc, condition, &is_boolean, out, error);
   if (status || is_boolean) return status;
   return raise_at(error, part->start, "INVALID_BOOLEAN_STATEMENT", "invalidStatement", branch->text);
 }
@@ -189,7 +192,10 @@ static trn_status for_rows(script_run *run, const spark_script *part, spark_tran
   spark_relation relation;
   spark_value *values = NULL;
   size_t count = 0;
-  trn_status status = spark__relation(t, part->query, &relation, error);
+  spark_sql_statement read = {.relation = part->query};
+  trn_status status = TRN_OK;
+  if (part->later.size) status = spark__script_read_later(run->rpc, run->sql, &part->later, &read, NULL, error);
+  if (!status) status = spark__relation(t, read.relation, &relation, error);
   if (!status) status = spark__scope_values(t, relation.scope, &values, &count, error);
   *names = status ? NULL : TRN_NEW_N(t->arena, const char *, count);
   if (!status && !*names) status = trn__no_memory(error);
@@ -237,11 +243,18 @@ static trn_status run_for(script_run *run, const spark_script *part, trn_error *
 static trn_status run_statement(script_run *run, const spark_script *part, trn_error **error) {
   spark_rpc *rpc = run->rpc;
   const Spark__Connect__SQL *parameters = rpc->parameters;
+  const spark_sql_statement *statement = part->statement;
+  spark_sql_statement read;
   trn_status status = step(run, error);
   if (status) return status;
   rpc->sql = run->sql;
+  if (part->later.size) {
+    rpc->phase = SPARK_PHASE_PARSE;
+    status = spark__script_read_later(rpc, run->sql, &part->later, &read, NULL, error);
+    statement = &read;
+  }
   rpc->phase = SPARK_PHASE_ANALYSIS;
-  status = spark__statement_run(rpc, run->execution, part->statement, error);
+  if (!status) status = spark__statement_run(rpc, run->execution, statement, error);
   if (!status) rpc->sql = run->sql; /* else it is the text that the error's position means */
   rpc->parameters = parameters;
   return status;

@@ -479,6 +479,11 @@ trn_status spark__plan_relation(spark_rpc *rpc, const Spark__Connect__Relation *
 trn_status spark__begin_translation(spark_rpc *rpc, spark_translator *t, trn_error **error);
 
 /* One statement of the script that runs in the execution: to its end. A query's rows become the script's. */
+/* Reads a piece of a script, now that the variables in its names are known. `out`: a spark_sql_statement, or, of a condition,
+ * an Expression. `text`: the script's. */
+struct spark_script_later;
+trn_status spark__script_read_later(spark_rpc *rpc, const char *text, const struct spark_script_later *later,
+                                    struct spark_sql_statement *statement, Spark__Connect__Expression **condition, trn_error **error);
 trn_status spark__statement_run(spark_rpc *rpc, spark_execution *execution, const struct spark_sql_statement *statement,
                                 trn_error **error);
 

@@ -379,13 +379,13 @@ char *spark__show_format(const spark_show *show, const char *const *names, size_
     put_html(&out, &g);
   } else if (done && show->vertical) {
     put_vertical(&out, &g);
-    if (!row_count) trn__strbuf_puts(&out, "(0 rows)\n");
+    if (!row_count) trn__strbuf_puts(&out, "(0 rows)");
   } else if (done) {
     done = put_table(&out, &g);
   }
   if (has_more && !(show->vertical && !row_count)) {
     int32_t rows = show->rows > 0 ? show->rows : 0;
-    trn__strbuf_printf(&out, "only showing top %d %s\n", (int)rows, rows == 1 ? "row" : "rows");
+    trn__strbuf_printf(&out, "only showing top %d %s", (int)rows, rows == 1 ? "row" : "rows");
   }
   for (size_t i = 0; g.cells && i < column_count * (row_count + 1); i++) free(g.cells[i]);
   free(g.cells);

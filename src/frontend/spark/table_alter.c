@@ -307,7 +307,9 @@ trn_status spark__drop_table(spark_rpc *rpc, const char *text, bool is_view, boo
 trn_status spark__refuse_change(spark_rpc *rpc, const char *text, const char *operation, trn_error **error) {
   spark_table_name name;
   trn_table *table = NULL;
-  trn_status status = spark__need_table(rpc, text, &name, &table, error);
+  trn_status status = TRN_OK;
+  if (spark__is_temp_view(rpc, text)) name = (spark_table_name){.name = text};
+  else status = spark__need_table(rpc, text, &name, &table, error);
   return status ? status : spark__no_operation(rpc, &name, operation, error);
 }
 
@@ -318,7 +320,8 @@ static trn_status truncate(spark_rpc *rpc, const Spark__Connect__TrnTableStateme
   trn_table *table = NULL;
   const trn_kv *pairs = NULL;
   size_t count = 0;
-  trn_status status = spark__need_table(rpc, s->name, &name, &table, error);
+  trn_status status = spark__refuse_temp_view(rpc, s->name, "TRUNCATE TABLE", false, error);
+  if (!status) status = spark__need_table(rpc, s->name, &name, &table, error);
   if (status) return status;
   const trn_table_info *info = trn_table_get_info(table);
   const char *shown = spark__table_text(rpc->arena, &name, true);
@@ -343,7 +346,8 @@ trn_status spark__recover_partitions(spark_rpc *rpc, const char *text, const cha
   alteration a = {.rpc = rpc, .error = error};
   trn_table *table = NULL;
   trn_command command = {.kind = TRN_COMMAND_RECOVER_PARTITIONS};
-  trn_status status = spark__need_table(rpc, text, &a.name, &table, error);
+  trn_status status = spark__refuse_temp_view(rpc, text, operation, false, error);
+  if (!status) status = spark__need_table(rpc, text, &a.name, &table, error);
   if (status) return status;
   a.info = trn_table_get_info(table);
   if (!a.info->partition_column_count) return not_partitioned(&a, operation);
@@ -354,7 +358,8 @@ trn_status spark__analyze_table(spark_rpc *rpc, const char *text, trn_error **er
   spark_table_name name;
   trn_table *table = NULL;
   trn_command command = {.kind = TRN_COMMAND_ANALYZE_TABLE};
-  trn_status status = spark__need_table(rpc, text, &name, &table, error);
+  trn_status status = spark__refuse_temp_view(rpc, text, "ANALYZE TABLE", true, error);
+  if (!status) status = spark__need_table(rpc, text, &name, &table, error);
   return status ? status : spark__run_command(rpc, &name, &command, error);
 }
 
@@ -492,7 +497,8 @@ trn_status spark__use_catalog(spark_rpc *rpc, const char *text, trn_error **erro
 static trn_status comment_on_table(spark_rpc *rpc, const Spark__Connect__TrnTableStatement *s, trn_error **error) {
   alteration a = {.rpc = rpc, .error = error};
   trn_table *table = NULL;
-  trn_status status = spark__need_table(rpc, s->name, &a.name, &table, error);
+  trn_status status = spark__refuse_temp_view(rpc, s->name, "COMMENT ON TABLE", false, error);
+  if (!status) status = spark__need_table(rpc, s->name, &a.name, &table, error);
   if (status) return status;
   a.info = trn_table_get_info(table);
   trn_table_info info = *a.info;

@@ -325,7 +325,8 @@ static trn_status show_partitions(spark_rpc *rpc, const Spark__Connect__TrnShow 
   trn_table *table = NULL;
   const trn_kv *pairs = NULL;
   size_t count = 0;
-  trn_status status = spark__need_table(rpc, show->name, &name, &table, error);
+  trn_status status = spark__refuse_temp_view(rpc, show->name, "SHOW PARTITIONS", false, error);
+  if (!status) status = spark__need_table(rpc, show->name, &name, &table, error);
   if (status) return status;
   partition_rows rows = {.s = {.rpc = rpc, .out = out, .error = error}, .info = trn_table_get_info(table)};
   if (!rows.info->partition_column_count) {
@@ -415,7 +416,8 @@ trn_status spark__create_statement(spark_rpc *rpc, const char *text, const char 
   const trn_field *fields = NULL;
   uint32_t count = 0;
   trn_strbuf statement = {0};
-  trn_status status = spark__need_table(rpc, text, &name, &table, error);
+  trn_status status = spark__refuse_temp_view(rpc, text, "SHOW CREATE TABLE", true, error);
+  if (!status) status = spark__need_table(rpc, text, &name, &table, error);
   if (!status) status = spark__table_fields(rpc->arena, trn_table_get_info(table), &fields, &count, error);
   if (status) return status;
   create_text(rpc, &statement, &name, trn_table_get_info(table), fields, count);

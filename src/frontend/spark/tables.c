@@ -118,6 +118,14 @@ bool spark__is_temp_view(spark_rpc *rpc, const char *text) {
 
 /* ---- errors ---- */
 
+trn_status spark__refuse_temp_view(spark_rpc *rpc, const char *text, const char *operation, bool permanent, trn_error **error) {
+  if (!spark__is_temp_view(rpc, text)) return TRN_OK;
+  const char *shown = as_written(rpc, text);
+  if (!shown) return trn__no_memory(error);
+  return spark__raise(error, TRN_INVALID_ARGUMENT, permanent ? "EXPECT_PERMANENT_VIEW_NOT_TEMP" : "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE",
+                      "viewName", shown, "operation", operation, NULL, NULL);
+}
+
 trn_status spark__no_operation(spark_rpc *rpc, const spark_table_name *name, const char *operation, trn_error **error) {
   const char *shown = spark__table_text(rpc->arena, name, true);
   if (!shown) return trn__no_memory(error);

@@ -23,6 +23,8 @@ trn_status spark__need_table(spark_rpc *rpc, const char *text, spark_table_name 
 /* TABLE_OR_VIEW_NOT_FOUND: `shown` as it is to stand there. */
 trn_status spark__no_such_table(spark_rpc *rpc, const char *shown, trn_error **error);
 /* UNSUPPORTED_FEATURE.TABLE_OPERATION */
+/* OK when the name is no temporary view's. `permanent`: a lasting view would do, else only a table. */
+trn_status spark__refuse_temp_view(spark_rpc *rpc, const char *text, const char *operation, bool permanent, trn_error **error);
 trn_status spark__no_operation(spark_rpc *rpc, const spark_table_name *name, const char *operation, trn_error **error);
 /* Runs a command on a table or database (`name->name` is "": a database). */
 trn_status spark__run_command(spark_rpc *rpc, const spark_table_name *name, trn_command *command, trn_error **error);

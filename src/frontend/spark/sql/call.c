@@ -371,7 +371,7 @@ static sql_expr *datetime_call(sql_parser *p, size_t start) {
   sql_list arguments = {0};
   p->at += 2;
   size_t at = p->at;
-  char *unit = sql__upper(p, sql__token_text(p, at));
+  char *unit = sql__token_text(p, at);
   if (sql__is_string(p, at)) {
     trn_kv params[] = {{"functionName", trn__arena_printf(p->arena, "`%s`", sql__token_text(p, start))},
                        {"parameter", "`unit`"},

@@ -250,6 +250,21 @@ static sql_expr *like_quantified(sql_parser *p, const sql_operand *left, const c
   sql__expressions(p, &patterns);
   sql__expect(p, SQL_RIGHT_PAREN);
   size_t stop = sql__last(p);
+  bool constant = true;
+  for (size_t i = 0; i < patterns.count; i++) {
+    const sql_expr *pattern = patterns.items[i];
+    constant &= pattern->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL &&
+                pattern->literal->literal_type_case == SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_STRING;
+  }
+  if (constant) { /* one expression, as Spark has it */
+    static const char *const names[] = {"@likeany", "@notlikeany", "@likeall", "@notlikeall"};
+    bool lower = strcmp(name, "ilike") == 0;
+    sql_list arguments = {0};
+    sql__push(p, &arguments, lower ? sql__function1(p, "lower", left->expr, left->start, stop) : left->expr);
+    for (size_t i = 0; i < patterns.count; i++)
+      sql__push(p, &arguments, lower ? sql__function1(p, "lower", patterns.items[i], left->start, stop) : patterns.items[i]);
+    return sql__function(p, names[2 * all + negated], &arguments, left->start, stop);
+  }
   sql_operand *terms = sql__alloc(p, patterns.count * sizeof(*terms));
   for (size_t i = 0; i < patterns.count; i++) {
     terms[i].expr = sql__function2(p, name, left->expr, patterns.items[i], left->start, stop);

@@ -107,6 +107,10 @@ static void identifier_clause(sql_parser *p, sql_list *parts) {
   p->at += 2;
   const char *text = constant_text(p, sql__expression(p));
   sql__expect(p, SQL_RIGHT_PAREN);
+  if (text == NULL && p->defers) {
+    p->deferred = true;
+    text = "deferred";
+  }
   if (text == NULL) sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
   char **items;
   size_t count;

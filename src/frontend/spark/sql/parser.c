@@ -299,6 +299,8 @@ static trn_status run(trn_arena *arena, const char *text, size_t size, const spa
   p->size = size;
   p->depth = depth;
   if (options != NULL) p->options = *options;
+  p->in_script = p->options.in_script;
+  p->positional = p->options.positional;
   if (setjmp(p->fail) == 0) {
     read_tokens(p);
     if (sql__kind(p) == SQL_END) sql__fail(p, 0, 0, "PARSE_EMPTY_STATEMENT", "42617", NULL, 0);

@@ -51,6 +51,7 @@ typedef struct sql_parser {
   size_t call_error, call_blame; /* for an error at call_error: behind f(a, b */
   unsigned alias_depth;          /* at this depth an alias could follow */
   bool in_script, in_for; /* in_for: in the query of a FOR, which DO ends */
+  bool defers, deferred;  /* IDENTIFIER of what is not known yet gets a placeholder; there was one */
   size_t blocks;                  /* BEGIN ... END around the place; the outermost one has no label */
   const struct sql_label *labels; /* of script.c: the innermost one */
   sql_list constraints; /* trn_constraint, of CREATE TABLE */

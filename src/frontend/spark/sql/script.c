@@ -17,6 +17,19 @@ static spark_script *node(sql_parser *p, spark_script_kind kind, const char *lab
   return script;
 }
 
+/* ---- what is read again ---- */
+
+static spark_script_later begin_later(sql_parser *p) {
+  p->deferred = false;
+  return (spark_script_later){.start = sql__token(p)->start, .positional = p->positional};
+}
+
+static void end_later(sql_parser *p, spark_script_later *later) {
+  const sql_token *last = &p->tokens[sql__last(p)];
+  if (p->deferred) later->size = last->start + last->size - later->start;
+  p->deferred = false;
+}
+
 /* ---- labels ---- */
 
 static void refuse_label(sql_parser *p, size_t at, const char *condition, const char *key, const char *name) {
@@ -176,7 +189,9 @@ static spark_script *statement(sql_parser *p) {
   spark_script *script = node(p, SPARK_SCRIPT_STATEMENT, NULL);
   script->statement = sql__alloc(p, sizeof *script->statement);
   *script->statement = (spark_sql_statement){0};
+  script->later = begin_later(p);
   sql__statement(p, script->statement);
+  end_later(p, &script->later);
   return script;
 }
 
@@ -221,7 +236,10 @@ static void handler(sql_parser *p, sql_list *handlers, size_t *named) {
 static void add_branch(sql_parser *p, sql_list *branches, sql_expr *operand, sql_kind then, sql_kind end1, sql_kind end2) {
   spark_script_branch *branch = sql__alloc(p, sizeof *branch);
   size_t first = p->at;
+  branch->later = begin_later(p);
   branch->condition = sql__expression(p);
+  end_later(p, &branch->later);
+  if (branch->later.size && operand != NULL) sql__fail_unimplemented(p, first, "IDENTIFIER(expression) in a CASE");
   if (operand != NULL) branch->condition = sql__function2(p, "==", operand, branch->condition, first, sql__last(p));
   branch->text = sql__text_between(p, first, sql__last(p));
   branch->body = NULL;
@@ -256,7 +274,10 @@ static spark_script *case_statement(sql_parser *p) {
   spark_script *script = node(p, SPARK_SCRIPT_BRANCH, NULL);
   sql_list branches = {0};
   sql__advance(p);
+  size_t first = p->at;
+  p->deferred = false;
   sql_expr *operand = sql__kind(p) == KW_WHEN ? NULL : sql__expression(p);
+  if (p->deferred) sql__fail_unimplemented(p, first, "IDENTIFIER(expression) in a CASE");
   if (sql__kind(p) != KW_WHEN) sql__fail_syntax(p);
   while (sql__accept(p, KW_WHEN)) add_branch(p, &branches, operand, KW_THEN, KW_WHEN, KW_ELSE);
   if (sql__accept(p, KW_ELSE)) script->body = body(p, KW_END, KW_END, KW_END);
@@ -316,7 +337,9 @@ static spark_script *for_loop(sql_parser *p, const char *label) {
   }
   if (!sql__starts_query(p, p->at) && sql__kind(p) != SQL_LEFT_PAREN) sql__fail_syntax(p);
   p->in_for = true;
+  script->later = begin_later(p);
   script->query = sql__query(p);
+  end_later(p, &script->later);
   p->in_for = false;
   sql__expect(p, KW_DO);
   script->body = body(p, KW_END, KW_END, KW_END);
@@ -432,7 +455,8 @@ static spark_script *body(sql_parser *p, sql_kind end1, sql_kind end2, sql_kind 
 }
 
 spark_script *sql__script(sql_parser *p) {
-  p->in_script = true;
+  p->in_script = p->defers = true;
+  p->options.text_variable = NULL; /* variables change while it runs */
   p->blocks = 1;
   return compound(p, NULL);
 }

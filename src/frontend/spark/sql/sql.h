@@ -43,6 +43,7 @@
  *    CLEAR CACHE, REFRESH, TRUNCATE, CREATE DATABASE are catalog messages; a USE's name may start with a
  *    catalog.
  *  - A script is a tree (spark_script) of statements like those; inside, SET is trn_set_variable.
+ *  - Names inside of scripts may be IDENTIFIER of variables: such pieces have a placeholder, and are read again (`later`).
  *  - What the parser leaves to others: the values inside DATE '...' and INTERVAL texts, lengths of VALUES
  *    rows, variables like ${x} (to be replaced in the text before), everything that needs names.
  *  - Positions: 0-based byte offsets, inclusive, of the text that Spark's origin of the expression covers. */
@@ -64,6 +65,9 @@ typedef struct spark_sql_options {
   /* The text of the variable of that name, for IDENTIFIER(v); NULL: there is none that is a text. May be NULL. */
   const char *(*text_variable)(void *user, const char *name);
   void *user;
+  /* A statement of a script that is read again, when the names in it are known: what is before `positional` ? is its own. */
+  bool in_script;
+  size_t positional;
 } spark_sql_options;
 
 typedef enum spark_sql_kind {
@@ -90,9 +94,15 @@ typedef enum spark_script_kind {
 typedef struct spark_script spark_script;
 typedef struct spark_sql_statement spark_sql_statement;
 
+/* A piece of the script's text that has IDENTIFIER of variables: it is read again when it runs. size 0: none. */
+typedef struct spark_script_later {
+  size_t start, size, positional; /* positional: how many ? are before it */
+} spark_script_later;
+
 typedef struct spark_script_branch {
   Spark__Connect__Expression *condition;
   const char *text; /* of the condition */
+  spark_script_later later; /* of the condition */
   spark_script *body;
 } spark_script_branch;
 
@@ -127,6 +137,7 @@ struct spark_script {
   const char **conditions; /* declared in the block, in capitals */
   size_t condition_count;
   spark_sql_statement *statement;
+  spark_script_later later; /* of the statement, or of the query of a FOR */
   spark_script_branch *branches;
   size_t branch_count;
   Spark__Connect__Relation *query;

@@ -288,6 +288,7 @@ static trn_status alias(spark_translator *t, const Spark__Connect__Expression__A
     out->aliases = (const char *const *)node->name;
     out->alias_count = node->n_name;
   }
+  out->base_name = out->name;
   out->name = node->name[0];
   if (metadata) out->metadata = node->metadata;
   out->is_alias = true;

@@ -40,8 +40,6 @@ static trn_status build_count(spark_builder *b, const trn_expr **out) {
   const trn_expr *arg = NULL;
   if (b->call->is_star) {
     b->text = b->call->is_distinct ? "count(DISTINCT 1)" : "count(1)";
-    if (b->call->filter) b->text = trn__arena_printf(b->t->arena, "count(1) FILTER (WHERE %s)", b->call->filter->name);
-    if (!b->text) return trn__no_memory(b->error);
     arg = one(b->t);
   } else if (b->count == 1) {
     arg = b->args[0];
@@ -122,8 +120,9 @@ static trn_status build_first(spark_builder *b, const trn_expr **out) {
       return spark__unexpected_input(b, 1, "\"BOOLEAN\"", b->args[1]->type);
     ignore = ignore || b->args[1]->u.literal.value.boolean;
   }
-  b->text = trn__arena_printf(b->t->arena, "%s(%s)%s", b->function->name, b->call->args[0].name,
-                              b->call->ignore_nulls ? " ignore nulls" : "");
+  size_t shown = strlen(b->function->name); /* Spark makes IGNORE NULLS of first_value a call of first */
+  if (b->call->ignore_nulls && shown > 6 && strcmp(b->function->name + shown - 6, "_value") == 0 && b->function->run[4] != 'a') shown -= 6;
+  b->text = trn__arena_printf(b->t->arena, "%.*s(%s)", (int)shown, b->function->name, b->call->args[0].name);
   const char *value = b->function->run[4] == 'a' ? "" : "_value"; /* trn.first_value_ignore_nulls, trn.any_value_... */
   const char *name =
       ignore ? trn__arena_printf(b->t->arena, "%s%s_ignore_nulls", b->function->run, value) : b->function->run;

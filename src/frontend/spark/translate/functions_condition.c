@@ -1,5 +1,6 @@
 /* Conditions: when, if, in, null tests, coalesce and kin, like, greatest, errors on purpose. */
 #include "frontend/spark/translate/operators.h"
+#include "frontend/spark/translate/scope.h"
 
 /* ---- CASE, IF ---- */
 static const char *case_text(spark_builder *b) {
@@ -248,10 +249,26 @@ static trn_status build_raise_error(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, expr, out);
 }
 
+/* LIKE ALL (constants) and its kin, as the parser names them. */
+static trn_status build_like_list(spark_builder *b, const trn_expr **out) {
+  bool negated = b->function->name[1] == 'n';
+  spark_value all = {0};
+  trn_status status = TRN_OK;
+  for (size_t i = 1; i < b->count && !status; i++) {
+    spark_value pair[2] = {b->call->args[0], b->call->args[i]}, term;
+    status = spark__call_by_name(b->t, "like", pair, 2, b->call->position, &term, b->error);
+    if (!status && negated) status = spark__call_by_name(b->t, "not", &term, 1, b->call->position, &term, b->error);
+    spark_value both[2] = {all, term};
+    if (!status && i > 1) status = spark__call_by_name(b->t, b->function->run, both, 2, b->call->position, &all, b->error);
+    else all = term;
+  }
+  b->text = trn__arena_printf(b->t->arena, "%s(%s)", b->function->name + 1, b->call->args[0].name);
+  return status ? status : b->text ? spark__gives(b, all.expr, out) : trn__no_memory(b->error);
+}
+
 static const spark_function rows[] = {
     {"when", "aa|a+", NULL, NULL, build_when, NULL, 0, 0},
     {"if", "aaa", NULL, NULL, build_if, "(IF($1, $2, $3))", 0, 0},
-    {"iff", "aaa", NULL, NULL, build_if, "(IF($1, $2, $3))", SPARK_NO_NAMES, 0},
     {"isnull", "a", NULL, "", build_is_null, "($1 IS NULL)", SPARK_NEVER_NULL, 0},
     {"isnotnull", "a", NULL, "!", build_is_null, "($1 IS NOT NULL)", SPARK_NEVER_NULL, 0},
     {"isnan", "d", "B", "trn.isnan", NULL, NULL, SPARK_NEVER_NULL, 0},
@@ -267,6 +284,10 @@ static const spark_function rows[] = {
     {"between", "aaa", NULL, NULL, build_between, NULL, 0, 0},
     {"like", "ss|s", NULL, "like", build_like, NULL, 0, 0},
     {"ilike", "ss|s", NULL, "ilike", build_like, NULL, 0, 0},
+    {"@likeall", "aa|a+", NULL, "and", build_like_list, NULL, SPARK_NULLABLE, 0},
+    {"@likeany", "aa|a+", NULL, "or", build_like_list, NULL, SPARK_NULLABLE, 0},
+    {"@notlikeall", "aa|a+", NULL, "and", build_like_list, NULL, SPARK_NULLABLE, 0},
+    {"@notlikeany", "aa|a+", NULL, "or", build_like_list, NULL, SPARK_NULLABLE, 0},
     {"greatest", "aa|a+", NULL, "trn.greatest", build_extreme, NULL, 0, 0},
     {"least", "aa|a+", NULL, "trn.least", build_extreme, NULL, 0, 0},
     {"typeof", "a", NULL, NULL, build_typeof, NULL, SPARK_NEVER_NULL, 0},

@@ -55,6 +55,19 @@ static trn_status build_struct(spark_builder *b, const trn_expr **out) {
     trn__strbuf_putc(&text, ')');
     if (!(b->text = spark__finish_text(b->t, &text))) return trn__no_memory(b->error);
   }
+  bool aliases = false;
+  for (size_t i = 0; i < b->count; i++) aliases |= b->call->args[i].is_alias && b->call->args[i].base_name;
+  if (aliases && !b->function->run) {
+    trn_strbuf text = {0};
+    for (size_t i = 0; i < b->count; i++) {
+      const spark_value *value = &b->call->args[i];
+      trn__strbuf_puts(&text, i ? ", " : "struct(");
+      if (value->is_alias && value->base_name) trn__strbuf_printf(&text, "%s AS %s", value->base_name, value->name);
+      else trn__strbuf_puts(&text, value->name);
+    }
+    trn__strbuf_putc(&text, ')');
+    if (!(b->text = spark__finish_text(b->t, &text))) return trn__no_memory(b->error);
+  }
   return struct_of(b, names, b->args, b->count, out);
 }
 

@@ -114,28 +114,6 @@ static trn_status name_generated(spark_translator *t, generated *out, const char
   return TRN_OK;
 }
 
-static trn_status one_generator(spark_translator *t, const spark_value *values, size_t count, size_t *at,
-                                trn_error **error) {
-  trn_strbuf list = {0};
-  size_t found = 0;
-  *at = SIZE_MAX;
-  for (size_t i = 0; i < count; i++) {
-    if (!values[i].is_generator) continue;
-    if (found++ == 0) *at = i;
-    trn__strbuf_printf(&list, "%s\"%s\"", found > 1 ? ", " : "", values[i].name ? values[i].name : "");
-  }
-  const char *text = found > 1 ? spark__finish_text(t, &list) : NULL;
-  if (found <= 1) {
-    trn__strbuf_finish(&list);
-    return TRN_OK;
-  }
-  char number[24];
-  snprintf(number, sizeof number, "%zu", found);
-  if (!text) return trn__no_memory(error);
-  return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.MULTI_GENERATOR", NOWHERE, "num", number,
-                      "generators", text, NULL);
-}
-
 static bool is_generator_call(void *user, const trn_expr *expr) {
   (void)user;
   if (expr->kind != TRN_EXPR_CALL) return false;
@@ -161,13 +139,10 @@ static trn_status refuse_nested(spark_translator *t, const spark_value *values, 
   return TRN_OK;
 }
 
-trn_status spark__expand_generators(spark_translator *t, spark_relation *input, const spark_value **values,
-                                    size_t *count, const spark_context *context, trn_error **error) {
-  size_t at = SIZE_MAX;
-  if (!spark__state(t)->has_generators) return TRN_OK;
-  trn_status status = refuse_nested(t, *values, *count, error);
-  if (status == TRN_OK) status = one_generator(t, *values, *count, &at, error);
-  if (status != TRN_OK || at == SIZE_MAX) return status;
+/* The generator at `at` becomes columns. */
+static trn_status expand(spark_translator *t, spark_relation *input, const spark_value **values, size_t *count, size_t at,
+                         const spark_context *context, trn_error **error) {
+  trn_status status;
   const spark_value *generator = &(*values)[at];
   generated *made = TRN_NEW(t->arena, generated);
   if (!made) return trn__no_memory(error);
@@ -189,6 +164,17 @@ trn_status spark__expand_generators(spark_translator *t, spark_relation *input, 
   return TRN_OK;
 }
 
+trn_status spark__expand_generators(spark_translator *t, spark_relation *input, const spark_value **values,
+                                    size_t *count, const spark_context *context, trn_error **error) {
+  if (!spark__state(t)->has_generators) return TRN_OK;
+  trn_status status = refuse_nested(t, *values, *count, error);
+  for (size_t at = 0; status == TRN_OK; at++) { /* each over the rows of those before */
+    while (at < *count && !(*values)[at].is_generator) at++;
+    if (at == *count) break;
+    status = expand(t, input, values, count, at, context, error);
+  }
+  return status;
+}
 trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connect__TrnLateralViewOf *node,
                                         spark_relation *out, trn_error **error) {
   spark_relation input;

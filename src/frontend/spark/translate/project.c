@@ -353,6 +353,9 @@ trn_status spark__filter_by(spark_translator *t, spark_relation *relation, const
   trn_status status = spark__expression(t, condition, &value, error);
   spark__context_end(t, &context);
   if (status != TRN_OK) return status;
+  if (!value.has_aggregate && !value.is_generator && has_window(value.expr, 0))
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE", ((trn_position){-1, -1}),
+                        "clauseName", "WHERE", NULL);
   bool misplaced = value.has_aggregate || value.is_generator || has_window(value.expr, 0);
   if (misplaced) {
     const char *text = spark__sql_text(t, value.name);

@@ -213,20 +213,23 @@ trn_status spark__numbered(spark_translator *t, const trn_rel **rel, size_t coun
   return *rel && *number ? TRN_OK : trn__no_memory(error);
 }
 
-/* CASE number WHEN 0 THEN items[0] WHEN 1 ... */
+/* CASE number WHEN 0 THEN items[0] WHEN 1 ... ELSE the last END */
 trn_status spark__by_number(spark_translator *t, const trn_expr *number, const spark_value *items, size_t stride,
                             size_t count, spark_value *out, trn_error **error) {
   spark_value *args = TRN_NEW_N(t->arena, spark_value, 2 * count);
   trn_status status = TRN_OK;
   if (!args) return trn__no_memory(error);
-  for (size_t i = 0; i < count && status == TRN_OK; i++) {
+  *out = items[(count - 1) * stride];
+  if (count == 1) return TRN_OK;
+  for (size_t i = 0; i + 1 < count && status == TRN_OK; i++) {
     spark_value pair[2] = {{.expr = number, .name = "n"}, {.name = "i", .is_foldable = true}};
     pair[1].expr = trn__expr_int(t->arena, number->type, (int64_t)i);
     if (!pair[1].expr) return trn__no_memory(error);
     status = spark__call_by_name(t, "==", pair, 2, NOWHERE, &args[2 * i], error);
     args[2 * i + 1] = items[i * stride];
   }
-  return status == TRN_OK ? spark__call_by_name(t, "when", args, 2 * count, NOWHERE, out, error) : status;
+  args[2 * count - 2] = items[(count - 1) * stride];
+  return status == TRN_OK ? spark__call_by_name(t, "when", args, 2 * count - 1, NOWHERE, out, error) : status;
 }
 
 static trn_status unpivot_types(spark_translator *t, unpivot *u, trn_error **error) {

@@ -76,6 +76,13 @@ static trn_status table_of(statistics *s, const spark_relation *input, spark_rel
   if (status == TRN_OK) status = spark__aggregation_relation(t, s->aggregation, input->rel, &below.rel, error);
   if (status == TRN_OK) status = spark__numbered(t, &below.rel, s->count, &number, error);
   if (status == TRN_OK) status = spark__by_number(t, number, labels, 1, s->count, &all[0], error);
+  if (status == TRN_OK) { /* Spark's column of names may be null */
+    trn_expr *label = TRN_NEW(t->arena, trn_expr);
+    if (!label) return trn__no_memory(error);
+    *label = *all[0].expr;
+    label->nullable = true;
+    all[0].expr = label;
+  }
   all[0].name = "summary";
   all[0].is_alias = true;
   for (size_t c = 0; c < s->column_count && status == TRN_OK; c++) {
@@ -130,7 +137,15 @@ static trn_status pair_of(spark_translator *t, const Spark__Connect__Relation *i
   if (s.column_count != 2)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s needs two numeric columns.", name);
   aggregation.scope = relation.scope;
-  status = spark__call_by_name(t, function, s.columns, 2, NOWHERE, &value, error);
+  for (size_t i = 0; i < 2 && status == TRN_OK; i++) { /* a null counts as 0 */
+    spark_value pair[2] = {s.columns[i], {.name = "0", .is_foldable = true}};
+    status = spark__cast(t, pair[0].expr, trn__type(TRN_TYPE_FLOAT64), SPARK_CAST_IMPLICIT, NOWHERE, &pair[0].expr, error);
+    pair[1].expr = trn__expr_int(t->arena, trn__type(TRN_TYPE_INT32), 0);
+    if (status == TRN_OK && !pair[1].expr) status = trn__no_memory(error);
+    if (status == TRN_OK) status = spark__cast(t, pair[1].expr, trn__type(TRN_TYPE_FLOAT64), SPARK_CAST_IMPLICIT, NOWHERE, &pair[1].expr, error);
+    if (status == TRN_OK) status = spark__call_by_name(t, "coalesce", pair, 2, NOWHERE, &s.columns[i], error);
+  }
+  if (status == TRN_OK) status = spark__call_by_name(t, function, s.columns, 2, NOWHERE, &value, error);
   if (status == TRN_OK) status = spark__aggregation_keys(t, &aggregation, NULL, 0, error);
   if (status == TRN_OK) status = spark__aggregation_lift(t, &aggregation, value.expr, &value.expr, error);
   value.name = name;

@@ -61,6 +61,7 @@ typedef struct spark_value {
   size_t alias_count;
   bool is_literal;      /* a literal as written, not what a cast of one was folded to: decimals take its digits */
   const char *variable_name; /* of a session variable: its name in a select list */
+  const char *base_name; /* of an alias: the name without it */
   const char *lambda_name; /* of a lambda's parameter, or of a field inside of one: what a struct names it by */
   uint32_t lambda_count; /* of a lambda: its parameters; more than one are the fields "0", "1", .. of one struct, but
                             for accumulators and comparators */
