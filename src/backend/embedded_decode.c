@@ -99,7 +99,7 @@ static trn_status about_columns(trn_arena *arena, const struct ArrowSchema *sche
   if (!columns) return TRN_RESOURCE_EXHAUSTED;
   for (int64_t i = 0; i < schema->n_children; i++) {
     trn_field field;
-    trn_status status = trn__field_import(arena, schema->children[i], &field, NULL);
+    trn_status status = trn__field_import_any(arena, schema->children[i], &field, NULL);
     if (status) return status;
     columns[i] = (trn_scan_column){field.name, field.type, field.nullable};
   }

@@ -176,7 +176,7 @@ static trn_status columns_of_table(planning *p) {
   trn_status status = check_columns(p);
   for (size_t i = 0; !status && i < own; i++) {
     trn_field field;
-    status = trn__field_import(p->arena, schema->children[i], &field, p->error);
+    status = trn__field_import_any(p->arena, schema->children[i], &field, p->error);
     p->names[i] = field.name;
     if (!status) status = column(p, i, &field, &p->exprs[i]);
   }
@@ -275,7 +275,7 @@ trn_status trn__rows_plan(trn_plan *plan, const trn_table_info *table, const trn
   trn_field *fields = columns ? TRN_NEW_N(p.arena, trn_field, p.count) : NULL;
   for (size_t i = 0; fields && !status && i < p.count; i++) {
     columns[i] = (trn_column){.id = p.next++, .type = p.exprs[i]->type, .nullable = p.exprs[i]->nullable};
-    status = trn__field_import(p.arena, table->schema->children[i], &fields[i], error);
+    status = trn__field_import_any(p.arena, table->schema->children[i], &fields[i], error);
   }
   const trn_rel *root = fields && !status ? trn__rel_project(p.arena, plan->root, p.exprs, columns, p.count) : NULL;
   if (!status && !root) status = trn__no_memory(error);

@@ -11,7 +11,7 @@ static trn_status fill_columns(trn_arena *arena, const struct ArrowSchema *schem
   if (!columns) return trn__no_memory(error);
   for (size_t i = 0; i < count; i++) {
     trn_field field;
-    trn_status status = trn__field_import(arena, schema->children[i], &field, error);
+    trn_status status = trn__field_import_any(arena, schema->children[i], &field, error);
     if (status) return status;
     columns[i] = (trn_scan_column){.name = field.name, .type = field.type, .nullable = field.nullable};
   }

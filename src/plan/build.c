@@ -157,7 +157,7 @@ const trn_rel *trn_edit_read(trn_edit *edit, trn_session *session, trn_source *s
             !trn__source_hold(edit->arena, trn_session_backend(session), source);
   for (uint32_t i = 0; i < count && ok; i++) {
     trn_field field;
-    ok = trn__field_import(edit->arena, schema->children[i], &field, NULL) == TRN_OK;
+    ok = trn__field_import_any(edit->arena, schema->children[i], &field, NULL) == TRN_OK;
     if (ok) columns[i] = (trn_column){.id = edit->next_column++, .type = field.type, .nullable = field.nullable};
     indexes[i] = i;
   }

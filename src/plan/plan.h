@@ -50,6 +50,8 @@ trn_status trn__type_export(const trn_type *type, const char *name, bool nullabl
 trn_status trn__type_import(trn_arena *arena, const struct ArrowSchema *schema, const trn_type **out, trn_error **error);
 /* The same with name, nullability and metadata. */
 trn_status trn__field_import(trn_arena *arena, const struct ArrowSchema *schema, trn_field *out, trn_error **error);
+/* And with types that the engine has and the plan has no name for (TRN_TYPE_OTHER): unsigned integers, half floats. */
+trn_status trn__field_import_any(trn_arena *arena, const struct ArrowSchema *schema, trn_field *out, trn_error **error);
 
 /* ---- expressions ---- */
 typedef struct trn_sort_flags {

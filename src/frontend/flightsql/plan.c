@@ -153,7 +153,7 @@ trn_status flightsql__plan_scan(flightsql_session *session, trn_source *const *s
   trn_field *fields = TRN_NEW_N(arena, trn_field, count);
   const trn_rel **inputs = TRN_NEW_N(arena, const trn_rel *, source_count);
   trn_status status = fields && inputs ? TRN_OK : trn__no_memory(error);
-  for (size_t i = 0; i < count && !status; i++) status = trn__field_import(arena, schema->children[i], &fields[i], error);
+  for (size_t i = 0; i < count && !status; i++) status = trn__field_import_any(arena, schema->children[i], &fields[i], error);
   uint32_t next = 1;
   for (size_t i = 0; i < source_count && !status; i++, next += (uint32_t)count) {
     inputs[i] = scan(arena, session, sources[i], fields, count, next);
