@@ -1,54 +1,22 @@
 """What Flight SQL costs: interleaved, medians, CPU seconds of the servers beside wall. usage: flight.py [--scale S] [--rounds N] [--only A,B]
 
 table    DoGet of TPC-H's lineitem: trunnion reads the Parquet file for each query; pyarrow's own Flight server (C++, the limit) scans
-         the same file; pysail's Flight server
+         the same file; pysail's and roapi's Flight servers
 memory   the same rows kept by the server: an Arrow spool of trunnion's session; a table in pyarrow's memory
 streams  memory, by four clients at once
+ten      memory, over and over until 10 GB went through; then the same by four clients at once
 select1  a small statement: GetFlightInfo and DoGet
+busy     with a cross join of 10^9 rows running: a new connection and a small statement; then the join's client goes, and how
+         long the server still computes
 prepared the same, prepared, from 1, 16 and 256 connections at once (flight_load, a client in Go)
 ingest   DoPut of lineitem's columns of numbers into a new table; pyarrow's server keeps it in memory
 tables   GetTables over 10,000 tables, without and with their schemas
 Rows of all are compared before anything is timed. TRUNNION_PROGRAM names another server than the release build's.
 """
-import argparse, os, pathlib, re, shutil, subprocess, sys, tempfile, threading, time
+import argparse, os, pathlib, shutil, subprocess, tempfile, threading, time
 
 import run
-
-
-def start_ours():
-    program = os.environ.get("TRUNNION_PROGRAM", str(run.ROOT / "build/release/trunnion"))
-    process = subprocess.Popen([program, "serve", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
-    return process, "grpc://" + re.search(r"sc://(\S+)", process.stdout.readline()).group(1)
-
-
-def serve_pyarrow(folder):
-    """In a process of its own: tickets are "table", "memory", "one"."""
-    import pyarrow as pa, pyarrow.dataset as dataset, pyarrow.flight as flight, pyarrow.parquet as parquet
-
-    file = f"{folder}/lineitem.parquet"
-    memory, one = parquet.read_table(file), pa.table({"x": pa.array([1], pa.int64())})
-
-    class Server(flight.FlightServerBase):
-        def get_flight_info(self, context, descriptor):
-            schema = one.schema if descriptor.command == b"one" else memory.schema
-            return flight.FlightInfo(schema, descriptor, [flight.FlightEndpoint(descriptor.command, [])], -1, -1)
-
-        def do_get(self, context, ticket):
-            if ticket.ticket == b"table":
-                return flight.RecordBatchStream(dataset.dataset(file).scanner().to_reader())
-            return flight.RecordBatchStream(memory if ticket.ticket == b"memory" else one)
-
-        def do_put(self, context, descriptor, reader, writer):
-            self.kept = reader.read_all()
-
-    server = Server("grpc://127.0.0.1:0")
-    print(server.port, flush=True)
-    server.serve()
-
-
-def start_pyarrow(folder):
-    process = subprocess.Popen([sys.executable, __file__, "--serve", str(folder)], stdout=subprocess.PIPE, text=True)
-    return process, f"grpc://127.0.0.1:{int(process.stdout.readline())}"
+from flight_servers import serve_pyarrow, start_ours, start_pyarrow, start_roapi, start_sail
 
 
 def varint(value):
@@ -75,22 +43,6 @@ def fetch(client, command):
             rows += chunk.data.num_rows
             size += chunk.data.get_total_buffer_size()
     return rows, size
-
-
-def start_sail():
-    import socket
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    process = subprocess.Popen([str(pathlib.Path(sys.executable).with_name("sail")), "flight", "server", "--ip", "127.0.0.1", "--port", str(port)],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for _ in range(100):
-        with socket.socket() as s:
-            if s.connect_ex(("127.0.0.1", port)) == 0:
-                return process, f"grpc://127.0.0.1:{port}"
-        time.sleep(0.1)
-    process.kill()
-    return None, None
 
 
 def cpu(process):
@@ -136,47 +88,117 @@ def at_once(*runs):
         thread.join()
 
 
-def bench_results(ours, peer, sail, options, folder):
+def bench_results(servers, options, folder):
     import pyarrow.flight as flight
-    (ours_process, ours_url), (peer_process, peer_url), (sail_process, sail_url) = ours, peer, sail
-    mine, theirs = flight.connect(ours_url), flight.connect(peer_url)
+    connected = {who: flight.connect(url) for who, (_, url) in servers.items()}
+    mine, theirs = connected["trunnion"], connected["pyarrow"]
     for text in [f"CREATE EXTERNAL TABLE bench_lineitem STORED AS PARQUET LOCATION '{folder}/lineitem.parquet'",
                  "CREATE TEMPORARY TABLE bench_memory AS SELECT * FROM bench_lineitem"]:
         fetch(mine, statement(text))
-    queries = {"table": "SELECT * FROM bench_lineitem", "memory": "SELECT * FROM bench_memory", "select1": "SELECT 1 AS x"}
-    for name, text in queries.items():
+    commands = {"table": {"trunnion": statement("SELECT * FROM bench_lineitem"), "pyarrow": b"table",
+                          "sail": statement(f"SELECT * FROM parquet.`{folder}/lineitem.parquet`"),
+                          "roapi": statement("SELECT * FROM lineitem")},
+                "memory": {"trunnion": statement("SELECT * FROM bench_memory"), "pyarrow": b"memory"},
+                "select1": {who: b"one" if who == "pyarrow" else statement("SELECT 1 AS x") for who in servers}}
+    for name, of in commands.items():
         if name not in options.only:
             continue
-        ticket = b"one" if name == "select1" else name.encode()
-        (rows, size), other = fetch(mine, statement(text)), fetch(theirs, ticket)
-        assert rows == other[0], (name, rows, other)
+        rows, size = fetch(mine, of["trunnion"])
         contest = Contest(name, options.rounds, None if name == "select1" else size / 1e6)
-        contest.add("trunnion", ours_process, lambda: fetch(mine, statement(text)))
-        contest.add("pyarrow", peer_process, lambda: fetch(theirs, ticket))
-        if sail_url and name != "memory":
-            from_sail = flight.connect(sail_url)
-            sail_text = f"SELECT * FROM parquet.`{folder}/lineitem.parquet`" if name == "table" else text
-            assert fetch(from_sail, statement(sail_text))[0] == rows
-            contest.add("sail", sail_process, lambda: fetch(from_sail, statement(sail_text)))
+        for who, command in of.items():
+            if who in servers:
+                assert fetch(connected[who], command)[0] == rows, (name, who)
+                contest.add(who, servers[who][0], lambda client=connected[who], command=command: fetch(client, command))
         contest.show()
-    if "streams" in options.only:
-        clients = {url: [flight.connect(url) for _ in range(4)] for url in (ours_url, peer_url)}
-        # Temporary tables are a session's: its connection has it, by four calls at once.
-        contest = Contest("4 streams", options.rounds, 4 * fetch(theirs, b"memory")[1] / 1e6)
-        contest.add("trunnion", ours_process, lambda: at_once(*[lambda: fetch(mine, statement(queries["memory"]))] * 4))
-        contest.add("pyarrow", peer_process, lambda: at_once(*[lambda c=c: fetch(c, b"memory") for c in clients[peer_url]]))
-        contest.show()
+    if {"streams", "ten"} & set(options.only):
+        bench_streams(servers, connected, commands["memory"], options)
     fetch(mine, statement("DROP TABLE bench_lineitem"))
 
 
-def bench_prepared(ours, peer, sail, options):
+def bench_streams(servers, connected, commands, options):
+    import pyarrow.flight as flight
+    size = fetch(connected["trunnion"], commands["trunnion"])[1]
+    often = max(1, round(10e9 / size))
+    # Temporary tables are a session's: its connection has it, by four calls at once.
+    clients = {"trunnion": [connected["trunnion"]] * 4, "pyarrow": [flight.connect(servers["pyarrow"][1]) for _ in range(4)]}
+
+    def repeated(client, command, times):
+        for _ in range(times):
+            fetch(client, command)
+
+    def contest(name, streams, times, rounds):
+        out = Contest(name, rounds, streams * times * size / 1e6)
+        for who, command in commands.items():
+            jobs = [lambda client=client, command=command: repeated(client, command, times) for client in clients[who][:streams]]
+            out.add(who, servers[who][0], lambda jobs=jobs: at_once(*jobs))
+        out.show()
+
+    if "streams" in options.only:
+        contest("4 streams", 4, 1, options.rounds)
+    if "ten" in options.only:
+        contest("10 GB", 1, often, min(options.rounds, 2))
+        contest("10 GB by 4", 4, -(-often // 4), min(options.rounds, 2))
+
+
+JOIN = "SELECT count(*) AS n FROM ({0}) a, ({0}) b, ({0}) c WHERE a.x * 7 + b.x * 3 <> c.x - 5"
+NUMBERS = {"trunnion": "SELECT * FROM bench_numbers", "sail": "SELECT id AS x FROM range(1000)",
+           "roapi": "SELECT value AS x FROM generate_series(1, 1000)"}
+
+
+def bench_busy(servers, options):
+    """The join runs in a connection of its own, which is closed in the middle."""
+    import pyarrow.flight as flight
+    first = flight.connect(servers["trunnion"][1])
+    fetch(first, statement("CREATE TABLE bench_numbers AS SELECT value AS x FROM generate_series(1, 1000)"))
+    for who, numbers in NUMBERS.items():
+        if who not in servers:
+            continue
+        process, url = servers[who]
+        client = flight.connect(url)
+        ends = []
+
+        def join():
+            try:
+                ends.append(fetch(client, statement(JOIN.format(numbers))))
+            except Exception as error:
+                ends.append(str(error).splitlines()[0])
+
+        thread = threading.Thread(target=join)
+        thread.start()
+        time.sleep(1)
+        times = []
+        for _ in range(options.rounds):
+            begin = time.perf_counter()
+            with flight.connect(url) as other:
+                fetch(other, statement("SELECT 1 AS x"))
+            times.append(time.perf_counter() - begin)
+        was_running, before = not ends, cpu(process)
+        client.close()
+        begin, last = time.perf_counter(), before
+        still = 0.0  # seconds after the client went in which the server used a tenth of a core and more
+        while time.perf_counter() - begin < 20 and time.perf_counter() - begin - still < 1:
+            time.sleep(0.05)
+            now = cpu(process)
+            if now - last >= 0.01:
+                still = time.perf_counter() - begin
+            last = now
+        times.sort()
+        print(f"busy       {who}: join {'running' if was_running else f'over: {ends}'}, connection and select 1 "
+              f"{times[len(times) // 2] * 1e3:.1f} ms (at most {times[-1] * 1e3:.1f}), still computes {still:.2f} s after its client went, "
+              f"{last - before:.2f} s of CPU", flush=True)
+        thread.join(60)
+    fetch(first, statement("DROP TABLE bench_numbers"))
+
+
+def bench_prepared(servers, options):
     if not shutil.which("go"):
         print("prepared   skipped: no go on this machine")
         return
     binary = pathlib.Path(tempfile.mkdtemp()) / "flight_load"
     subprocess.check_call(["go", "build", "-o", str(binary), "."], cwd=pathlib.Path(__file__).with_name("flight_load"))
     for connections in (1, 16, 256):
-        for who, (process, url), what in [("trunnion", ours, ["prepared", "SELECT 1 AS x"]), ("pyarrow", peer, ["command", "one"])]:
+        for who, (process, url) in servers.items():
+            what = ["command", "one"] if who == "pyarrow" else ["prepared", "SELECT 1 AS x"]
             before = cpu(process)
             done = subprocess.run([str(binary), url.split("//")[1], str(connections), "4", *what], capture_output=True, text=True, timeout=120)
             if done.returncode:
@@ -187,10 +209,10 @@ def bench_prepared(ours, peer, sail, options):
                   f"{(cpu(process) - before) / (rate * 4) * 1e6:.0f} us each", flush=True)
 
 
-def bench_ingest(ours, peer, options, folder):
+def bench_ingest(servers, options, folder):
     import pyarrow.flight as flight, pyarrow.parquet as parquet
     rows = parquet.read_table(f"{folder}/lineitem.parquet", columns=["l_orderkey", "l_partkey", "l_suppkey", "l_extendedprice"])
-    (ours_process, ours_url), (peer_process, peer_url) = ours, peer
+    (ours_process, ours_url), (peer_process, peer_url) = servers["trunnion"], servers["pyarrow"]
 
     def put(client, descriptor):
         writer, reader = client.do_put(descriptor, rows.schema)
@@ -212,9 +234,9 @@ def bench_ingest(ours, peer, options, folder):
     fetch(mine, statement("DROP TABLE bench_ingest"))
 
 
-def bench_tables(ours, options):
+def bench_tables(servers, options):
     import pyarrow.flight as flight
-    process, url = ours
+    process, url = servers["trunnion"]
     client = flight.connect(url)
     columns = ", ".join(f"c{i} BIGINT" for i in range(20))
     begin = time.perf_counter()
@@ -237,7 +259,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--scale", default="1")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="table,memory,streams,select1,prepared,ingest,tables")
+    parser.add_argument("--only", default="table,memory,streams,ten,select1,busy,prepared,ingest,tables")
     parser.add_argument("--serve")
     options = parser.parse_args()
     options.only = options.only.split(",")
@@ -246,20 +268,22 @@ def main():
         return serve_pyarrow(options.serve)
     folder = run.data(options.scale)
     print(f"lineitem at scale {options.scale}, {options.rounds} rounds after a warm-up, {os.cpu_count()} cores", flush=True)
-    ours, peer, sail = start_ours(), start_pyarrow(folder), start_sail()
+    servers = {"trunnion": start_ours(), "pyarrow": start_pyarrow(folder), "sail": start_sail(), "roapi": start_roapi(folder)}
+    servers = {who: server for who, server in servers.items() if server[0]}
     try:
-        if {"table", "memory", "streams", "select1"} & set(options.only):
-            bench_results(ours, peer, sail, options, folder)
+        if {"table", "memory", "streams", "ten", "select1"} & set(options.only):
+            bench_results(servers, options, folder)
+        if "busy" in options.only:
+            bench_busy(servers, options)
         if "prepared" in options.only:
-            bench_prepared(ours, peer, sail, options)
+            bench_prepared(servers, options)
         if "ingest" in options.only:
-            bench_ingest(ours, peer, options, folder)
+            bench_ingest(servers, options, folder)
         if "tables" in options.only:
-            bench_tables(ours, options)
+            bench_tables(servers, options)
     finally:
-        for process, _ in (ours, peer, sail):
-            if process:
-                process.terminate()
+        for process, _ in servers.values():
+            process.terminate()
 
 
 if __name__ == "__main__":
