@@ -283,6 +283,41 @@ static trn_status read_column(batch_reader *b, const struct ArrowSchema *schema,
   return status ? trn__no_memory(error) : TRN_OK;
 }
 
+static trn_status check_schema(const void *header, size_t size, trn_error **error) {
+  struct ArrowSchema schema;
+  trn_error *failure = NULL;
+  size_t fields;
+  trn_status status = trn__ipc_read_schema(header, size, &schema, &fields, &failure);
+  trn__schema_release(&schema);
+  if (status == TRN_UNIMPLEMENTED) status = TRN_OK;
+  if (status && error) *error = failure;
+  else trn_error_unref(failure);
+  return status;
+}
+
+trn_status trn__ipc_check(const void *header, size_t size, size_t body_size, trn_error **error) {
+  reader r = {header, size, false};
+  table batch;
+  trn_ipc_kind kind;
+  int64_t declared;
+  size_t nodes, buffers;
+  trn_status status = read_message(&r, &kind, &declared, &batch, error);
+  if (status || kind == TRN_IPC_SCHEMA) return status ? status : check_schema(header, size, error);
+  if (kind == TRN_IPC_DICTIONARY) {
+    size_t at = follow(&r, &batch, 1);
+    batch = table_at(&r, at);
+    if (!at) return malformed(error);
+  }
+  int64_t rows = number(&r, &batch, 0, 8, 0);
+  vector(&r, &batch, 1, 16, &nodes);
+  size_t at = vector(&r, &batch, 2, 16, &buffers);
+  for (size_t i = 0; i < buffers && !r.bad; i++) {
+    uint64_t offset = get(&r, at + 16 * i, 8), length = get(&r, at + 16 * i + 8, 8);
+    if (offset > body_size || length > body_size - offset) r.bad = true;
+  }
+  return r.bad || rows < 0 ? malformed(error) : TRN_OK;
+}
+
 trn_status trn__ipc_read_batch(const struct ArrowSchema *schema, const void *header, size_t size, const void *body,
                                size_t body_size, struct ArrowArray *out, trn_error **error) {
   batch_reader b = {.r = {header, size, false}, .body = body, .body_size = body_size};

@@ -15,6 +15,9 @@ trn_status trn__ipc_read_rows(const void *header, size_t size, int64_t *rows, tr
 /* Gives `*out` (a struct); `fields` only counts them when `out` is NULL. */
 trn_status trn__ipc_read_schema(const void *header, size_t size, struct ArrowSchema *out, size_t *fields,
                                 trn_error **error);
+/* Whether every position in a message lies in it, and every buffer in its body: who puts zeros behind a header that was cut lets
+ * others read something that nobody sent. Schemas with types that are not read here are looked at up to the first one. */
+trn_status trn__ipc_check(const void *header, size_t size, size_t body_size, trn_error **error);
 /* Gives `*out`, a struct array that owns a copy of the body. Every offset in it is checked. */
 trn_status trn__ipc_read_batch(const struct ArrowSchema *schema, const void *header, size_t size, const void *body,
                                size_t body_size, struct ArrowArray *out, trn_error **error);

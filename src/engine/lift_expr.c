@@ -64,6 +64,35 @@ static trn_status home(trn_lifting *l, uint8_t *out) {
   return !status && *out > TRN_HOME_LIBRARY ? trn__lift_invalid(l, "a function without a home") : status;
 }
 
+/* x LIKE 'a!%' ESCAPE '!': the engine's LIKE has one escape, the backslash: a pattern that is known is put into its words. */
+static trn_status escaped(trn_lifting *l, const trn_expr **args, uint32_t *count) {
+  const trn_expr *pattern = args[1], *escape = args[2];
+  if (pattern->kind != TRN_EXPR_LITERAL || pattern->type->id != TRN_TYPE_STRING || escape->kind != TRN_EXPR_LITERAL ||
+      pattern->u.literal.is_null || escape->u.literal.is_null || escape->u.literal.value.bytes.size != 1)
+    return TRN_OK;
+  const trn_str text = {pattern->u.literal.value.bytes.data, pattern->u.literal.value.bytes.size};
+  char mark = escape->u.literal.value.bytes.data[0];
+  char *out = trn__arena_alloc(l->arena, 2 * text.size + 1);
+  trn_expr *known = TRN_NEW(l->arena, trn_expr);
+  size_t size = 0;
+  if (!out || !known) return trn__no_memory(l->error);
+  for (size_t i = 0; i < text.size; i++) {
+    if (text.data[i] == mark && i + 1 < text.size) {
+      out[size++] = '\\';
+      out[size++] = text.data[++i];
+    } else {
+      if (text.data[i] == '\\') out[size++] = '\\'; /* a plain one */
+      out[size++] = text.data[i];
+    }
+  }
+  *known = *pattern;
+  known->u.literal.value.bytes.data = out;
+  known->u.literal.value.bytes.size = size;
+  args[1] = known;
+  *count = 2;
+  return TRN_OK;
+}
+
 static trn_status lift_call(trn_lifting *l) {
   uint8_t where = 0;
   const char *name = NULL;
@@ -77,6 +106,9 @@ static trn_status lift_call(trn_lifting *l) {
   if (!status) status = trn__lift_type(l, &type);
   if (!status) status = trn__lift_flag(l, &nullable);
   if (!status) status = trn__lift_pop_exprs(l, count, &args);
+  if (status) return status;
+  if (count == 3 && where == TRN_HOME_NATIVE && (strcmp(name, "like") == 0 || strcmp(name, "ilike") == 0))
+    status = escaped(l, args, &count);
   if (status) return status;
   return trn__lift_push_expr(l, trn__expr_call(l->arena, (trn_function_home)where, name, type, nullable, args, count));
 }

@@ -1,5 +1,6 @@
 // Drives the Arrow Flight SQL JDBC driver as tools do. usage: java -cp DRIVER.jar:DIR Walk HOST PORT TABLE
-// Prints one line per check: "OK name value" or "ERR name why".
+// Prints one line per check: "OK name value" or "ERR name why"; of methods of DatabaseMetaData the name has the class that answers
+// behind '@': ArrowDatabaseMetadata asks the server, AvaticaDatabaseMetaData does not.
 import java.lang.reflect.Method;
 import java.sql.*;
 import java.util.*;
@@ -35,7 +36,10 @@ public class Walk {
       if (method.contains("Keys") || method.equals("getCrossReference")) return index % 3 == 2 ? table : null;
       return null;
     }
-    if (type == int.class) return method.equals("supportsTransactionIsolationLevel") ? Connection.TRANSACTION_NONE : ResultSet.TYPE_FORWARD_ONLY;
+    if (type == int.class && method.equals("supportsTransactionIsolationLevel")) return Connection.TRANSACTION_SERIALIZABLE;
+    if (type == int.class && method.equals("supportsConvert")) return index == 0 ? Types.INTEGER : Types.VARCHAR;
+    if (type == int.class && method.equals("supportsResultSetConcurrency") && index == 1) return ResultSet.CONCUR_READ_ONLY;
+    if (type == int.class) return ResultSet.TYPE_FORWARD_ONLY;
     if (type == boolean.class) return true;
     return null;
   }
@@ -96,11 +100,21 @@ public class Walk {
       Object[] arguments = new Object[m.getParameterCount()];
       for (int i = 0; i < arguments.length; i++)
         arguments[i] = argument(m.getParameterTypes()[i], DatabaseMetaData.class, table, i, m.getName());
-      check("meta." + m.getName() + "/" + arguments.length, () -> {
+      String answers = meta.getClass().getMethod(m.getName(), m.getParameterTypes()).getDeclaringClass().getSimpleName();
+      check("meta." + m.getName() + "/" + arguments.length + "@" + answers, () -> {
         Object value = m.invoke(meta, arguments);
         return value instanceof ResultSet ? rows((ResultSet) value) : value;
       });
     }
+    check("keys", () -> s.executeUpdate("CREATE TABLE " + table + "_k (k INT, r INT, FOREIGN KEY (r) REFERENCES " + table + " (a))"));
+    check("imported", () -> rows(meta.getImportedKeys(null, null, table + "_k")));
+    check("exported", () -> rows(meta.getExportedKeys(null, null, table)));
+    check("cross", () -> rows(meta.getCrossReference(null, null, table, null, null, table + "_k")));
+    check("views", () -> s.executeUpdate("CREATE VIEW " + table + "_v AS SELECT a FROM " + table));
+    check("only_views", () -> rows(meta.getTables(null, null, table + "%", new String[] {"VIEW"})));
+    check("by_pattern", () -> rows(meta.getTables(null, "def%", table + "\\_k", null)));
+    check("drop_views", () -> s.executeUpdate("DROP VIEW " + table + "_v"));
+    check("drop_keys", () -> s.executeUpdate("DROP TABLE " + table + "_k"));
     check("valid", () -> c.isValid(5));
     check("drop", () -> s.executeUpdate("DROP TABLE " + table));
     c.close();

@@ -39,6 +39,23 @@ EXPECTED = {
     "renew": "true", "cancel": "CANCEL_STATUS_CANCELLED", "close_session": "CLOSED"}
 
 
+# Arrow's integration scenarios (arrow-go's published client asks for them by the names of its own servers' made-up commands:
+# "SELECT STATEMENT" that is no SQL, a fixed transaction's id; what each of them checks is checked here of real queries). Not
+# here: app_metadata_flight_info_endpoint, which an info has only when a server puts something there (this one does not);
+# middleware, an echo of a header that its server adds; auth:basic_proto is test_auth.py's.
+SCENARIOS = {
+    "ordered": "true 4 2000000 true", "expiration_time:do_get": "true true",
+    "expiration_time:list_actions": "CancelFlightInfo,CloseSession,GetSessionOptions,RenewFlightEndpoint,SetSessionOptions",
+    "expiration_time:cancel_flight_info": "CANCEL_STATUS_CANCELLED true", "expiration_time:renew_flight_endpoint": "true true",
+    "location:reuse_connection": "true 100000", "poll_flight_info": "true true 100000 true",
+    "session_options": "INVALID_NAME INVALID_VALUE 2 7 3 - - CLOSED 1", "flight_sql:ingestion": "10 true 10"}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario(probe, name):
+    assert probe[name] == ("OK", SCENARIOS[name])
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_method(probe, name):
     assert probe[name] == ("OK", EXPECTED[name])

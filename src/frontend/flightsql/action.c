@@ -200,9 +200,11 @@ static int set_endpoints(flightsql_session *session, const char *text) {
 }
 
 /* Where endpoints are told to be: addresses under which the client reaches this server, a line each; "reuse": the connection
- * that asks. NULL or "": nothing is told, which means the same. */
+ * that asks; "executors": where a cluster has them. NULL or "": nothing is told, which means the connection that asks. */
 static int set_locations(flightsql_session *session, const char *text) {
   static const char reuse[] = "arrow-flight-reuse-connection://?";
+  bool hands_through = text && strcmp(text, "executors") == 0;
+  if (hands_through) text = NULL;
   if (text && strcmp(text, "reuse") == 0) text = reuse;
   size_t count = 1;
   for (const char *at = text; at && *at; count++) {
@@ -217,6 +219,7 @@ static int set_locations(flightsql_session *session, const char *text) {
   pthread_mutex_lock(&session->mutex);
   char *old = session->locations;
   session->locations = copy;
+  session->hands_through = hands_through;
   pthread_mutex_unlock(&session->mutex);
   free(old);
   return 0;
@@ -373,7 +376,9 @@ static trn_status get_options(void *self, flight_rpc *rpc, const void *body, siz
   pthread_mutex_lock(&session->mutex);
   flightsql_dialect dialect = session->dialect;
   unsigned endpoints = session->endpoints;
-  char *locations = session->locations ? trn__arena_strdup(rpc->arena, session->locations) : NULL;
+  char *locations = session->hands_through ? trn__arena_strdup(rpc->arena, "executors")
+                    : session->locations   ? trn__arena_strdup(rpc->arena, session->locations)
+                                           : NULL;
   pthread_mutex_unlock(&session->mutex);
   char number[16];
   snprintf(number, sizeof number, "%u", endpoints > 1 ? endpoints : 1);

@@ -112,7 +112,9 @@ static trn_status reply_statement(flight_rpc *rpc, bool is_poll, trn_str command
   flightsql_session *session = flightsql__owner(statement->session);
   pthread_mutex_lock(&session->mutex);
   size_t goal = !is_poll && session->endpoints > 1 ? session->endpoints : 0;
+  bool hands_through = !is_poll && statement->kind == FLIGHTSQL_QUERY && session->hands_through;
   pthread_mutex_unlock(&session->mutex);
+  if (hands_through) return flightsql__handed_start(statement, rpc, command, error);
   bool has_parts = statement->kind == FLIGHTSQL_QUERY && (is_poll || goal);
   trn_status status = has_parts ? flightsql__result_start(statement, rpc, goal, error) : TRN_OK;
   if (!status) status = flightsql__statement_publish(statement, error);

@@ -10,6 +10,7 @@
  *   rows.c        small results made here                        metadata.c keys.c sql_info.c xdbc.c   what tools ask
  *   action.c      transactions, cancel, renew, session options     info.c      endpoints, where they are
  *   result.c      results that wait in parts: polling, several endpoints   transaction.c transactions, savepoints
+ *   handed.c      results that stay on a cluster's executors
  *
  * Locks, outermost first: service->mutex, session->mutex, statement->mutex, result->mutex. None is held while calling out. */
 #ifndef TRN_FRONTEND_FLIGHTSQL_FLIGHTSQL_H
@@ -61,6 +62,7 @@ struct flightsql_session {
   trn_map *temporary; /* name -> flightsql_temporary */
   unsigned endpoints; /* how many a result is asked to have */
   char *locations;    /* of them, a line each; NULL: none */
+  bool hands_through; /* results are fetched from the executors that have them */
   unsigned open_count, prepared_count;
   size_t prepared_bytes;
   char fetched[TRN_FLIGHT_FETCHED_MAX][TRN_UUID_SIZE]; /* a ring: results that can be fetched once more */
@@ -265,6 +267,7 @@ struct flightsql_statement {
   flightsql_parameters *bound; /* of a prepared statement */
   int64_t count;        /* of an update that has run */
   bool has_run, is_cancelled;
+  trn_operation *held; /* whose output lies on executors; or NULL */
   trn_vec running;      /* operations, one reference each */
   trn_vec planning;     /* trn_cancel of what is no operation yet, one reference each */
   int64_t expires_ns;   /* of a query whose result waits; guarded by service->mutex */
@@ -289,6 +292,9 @@ void flightsql__statement_renew(flightsql_statement *statement); /* it expires l
  * Gives both. */
 trn_status flightsql__statement_execute(flightsql_statement *statement, flight_rpc *rpc, trn_operation **operation,
                                         trn_stream **stream, trn_error **error);
+/* The same up to where its stream is asked for; `holds`: it may be asked where its output lies instead. */
+trn_status flightsql__statement_begin(flightsql_statement *statement, flight_rpc *rpc, bool holds, trn_operation **operation,
+                                      trn_error **error);
 flightsql_parameters *flightsql__statement_bound(flightsql_statement *statement); /* a reference or NULL */
 void flightsql__statement_fetched(flightsql_statement *statement);
 bool flightsql__statement_cancel(flightsql_statement *statement); /* true: something was running */
@@ -331,17 +337,28 @@ void flightsql__transaction_finish(flightsql_session *transaction);
 
 /* ---- info.c ---- */
 
+/* A part of a result that lies elsewhere. */
+typedef struct flightsql_part {
+  char *uri;
+  ProtobufCBinaryData ticket;
+} flightsql_part;
 typedef struct flightsql_info {
   trn_str command;                /* of the descriptor that was asked for */
   flightsql_statement *statement; /* NULL: metadata, whose command is its ticket */
   const trn_strbuf *schema;       /* of metadata */
   bool is_poll;
   bool is_complete;      /* of a result in parts: there are no more */
+  flightsql_part *const *parts; /* of a result that lies elsewhere, part_count of them; else NULL */
   size_t part_count;     /* of a result in parts */
   int64_t rows, bytes;   /* of one that is complete */
   uint64_t expires_in_ms;
 } flightsql_info;
 trn_status flightsql__reply_info(flight_rpc *rpc, const flightsql_info *info, trn_error **error);
+
+/* ---- handed.c ---- */
+
+/* Runs the statement, publishes it, and answers when it is known where its parts lie. */
+trn_status flightsql__handed_start(flightsql_statement *statement, flight_rpc *rpc, trn_str command, trn_error **error);
 
 /* ---- result.c ---- */
 

@@ -59,6 +59,16 @@ static bool fill_endpoint(trn_arena *arena, const flightsql_info *given, size_t 
     ticket->ticket = (ProtobufCBinaryData){given->command.size, (uint8_t *)given->command.data};
     return true;
   }
+  if (given->parts) {
+    Arrow__Flight__Protocol__Location *location = TRN_NEW(arena, Arrow__Flight__Protocol__Location);
+    out->location = TRN_NEW(arena, Arrow__Flight__Protocol__Location *);
+    if (!location || !out->location) return false;
+    arrow__flight__protocol__location__init(location);
+    location->uri = given->parts[index]->uri;
+    out->location[out->n_location++] = location;
+    ticket->ticket = given->parts[index]->ticket;
+    return !given->expires_in_ms || (out->expiration_time = expires(arena, given->expires_in_ms)) != NULL;
+  }
   const char *handle = statement->result ? trn__arena_printf(arena, "%s:%zu", statement->handle, index) : statement->handle;
   if (given->expires_in_ms && !(out->expiration_time = expires(arena, given->expires_in_ms))) return false;
   return handle_any(arena, handle, &ticket->ticket) &&
@@ -87,7 +97,7 @@ trn_status flightsql__reply_info(flight_rpc *rpc, const flightsql_info *given, t
   Arrow__Flight__Protocol__PollInfo poll = ARROW__FLIGHT__PROTOCOL__POLL_INFO__INIT;
   flightsql_statement *statement = given->statement;
   const trn_strbuf *schema = statement ? &statement->schema : given->schema;
-  bool has_parts = statement && statement->result;
+  bool has_parts = statement && (statement->result || given->parts);
   size_t count = has_parts ? given->part_count : 1;
   endpoint_message *endpoints = TRN_NEW_N(arena, endpoint_message, count + 1);
   info.endpoint = TRN_NEW_N(arena, endpoint_message *, count + 1);

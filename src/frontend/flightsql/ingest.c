@@ -22,6 +22,7 @@ struct flightsql_ingest {
   int file; /* -1: none yet */
   char *path;
   uint64_t file_size;
+  int64_t rows;
 };
 
 static bool keep_part(flightsql_ingest *ingest, const char *text) {
@@ -139,6 +140,11 @@ trn_status flightsql__ingest_data(flightsql_ingest *ingest, const flight_data *d
   if (body_size != (int64_t)data->body.size)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "A batch announces %lld bytes and has %zu",
                          (long long)body_size, data->body.size);
+  status = trn__ipc_check(data->header.data, data->header.size, data->body.size, error); /* zeros are put behind it */
+  int64_t rows = 0;
+  if (!status && kind == TRN_IPC_BATCH) status = trn__ipc_read_rows(data->header.data, data->header.size, &rows, error);
+  if (status) return status;
+  ingest->rows += rows;
   ingest->has_schema = true;
   size_t padding = padding_of(ingest, data->header.size);
   uint32_t prefix[2] = {0xffffffffu, (uint32_t)(data->header.size + padding)};
@@ -275,7 +281,7 @@ trn_status flightsql__ingest_end(flightsql_ingest *ingest, trn_error **error) {
   if (status == TRN_INTERNAL) status = TRN_INVALID_ARGUMENT; /* the rows are the client's */
   if (status) return status;
   if (ingest->is_temporary) {
-    int64_t count = -1;
+    int64_t count = ingest->rows;
     status = keep_temporary(ingest, source, &schema, error);
     Arrow__Flight__Protocol__Sql__DoPutUpdateResult result = ARROW__FLIGHT__PROTOCOL__SQL__DO_PUT_UPDATE_RESULT__INIT;
     result.record_count = count;

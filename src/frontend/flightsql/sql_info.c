@@ -78,7 +78,7 @@ static const info infos[] = {
     {535, INFO_INT32, 0, NULL},
     {536, INFO_BOOL, 0, NULL},
     {537, INFO_BOOL, 0, NULL},
-    {538, INFO_INT32, BIT(0) | BIT(1) | BIT(2), NULL},
+    {538, INFO_INT32, BIT(0) | BIT(1) | BIT(2) | BIT(3), NULL},
     {539, INFO_BOOL, 1, NULL},
     {540, INFO_INT32, BIT(0) | BIT(1), NULL},
     {541, INFO_INT64, 0, NULL}, /* sizes: 0 is no limit, or none that is known */
@@ -114,7 +114,7 @@ static const info infos[] = {
     {571, INFO_INT32, 0, NULL},
     {572, INFO_BOOL, 1, NULL}, /* batches */
     {573, INFO_BOOL, 1, NULL}, /* savepoints */
-    {574, INFO_BOOL, 0, NULL},
+    {574, INFO_BOOL, 0, NULL}, /* named parameters of what is called: there is nothing to call */
     {575, INFO_BOOL, 0, NULL},
     {576, INFO_BOOL, 0, NULL},
 };

@@ -38,6 +38,7 @@ void flightsql__statement_unref(flightsql_statement *statement) {
   trn__vec_finish(&statement->running);
   trn__vec_finish(&statement->planning);
   flightsql__result_unref(statement->result);
+  trn_operation_unref(statement->held);
   pthread_mutex_destroy(&statement->mutex);
   flightsql__session_unref(statement->session);
   free(statement->sql);
@@ -230,8 +231,8 @@ void flightsql__statement_ran(flightsql_statement *statement, trn_operation *ope
   if (found) trn_operation_unref(operation);
 }
 
-trn_status flightsql__statement_execute(flightsql_statement *statement, flight_rpc *rpc, trn_operation **operation,
-                                        trn_stream **stream, trn_error **error) {
+trn_status flightsql__statement_begin(flightsql_statement *statement, flight_rpc *rpc, bool holds, trn_operation **operation,
+                                      trn_error **error) {
   char traceparent[64] = "";
   size_t trace_size = 0;
   const void *trace = trn_call_metadata(rpc->call, "traceparent", &trace_size);
@@ -240,7 +241,8 @@ trn_status flightsql__statement_execute(flightsql_statement *statement, flight_r
                                        .plan = statement->plan,
                                        .protocol = "flightsql",
                                        .traceparent = *traceparent ? traceparent : NULL,
-                                       .cancel = rpc->cancel};
+                                       .cancel = rpc->cancel,
+                                       .holds_output = holds};
   *operation = NULL;
   trn_status status = flightsql__statement_plan(statement, rpc->cancel)
                           ? trn_backend_execute(statement->session->session, &request, operation, error)
@@ -248,12 +250,21 @@ trn_status flightsql__statement_execute(flightsql_statement *statement, flight_r
   if (!status && !flightsql__statement_run(statement, *operation))
     status = trn_error_set(error, TRN_CANCELLED, NULL, "The query was cancelled");
   flightsql__statement_planned(statement, rpc->cancel);
-  if (!status) {
-    status = trn_operation_result_stream(*operation, stream, error);
-    if (status) flightsql__statement_ran(statement, *operation);
-  }
   if (!status) return TRN_OK;
   if (*operation) trn_operation_cancel(*operation);
+  trn_operation_unref(*operation);
+  *operation = NULL;
+  return status;
+}
+
+trn_status flightsql__statement_execute(flightsql_statement *statement, flight_rpc *rpc, trn_operation **operation,
+                                        trn_stream **stream, trn_error **error) {
+  trn_status status = flightsql__statement_begin(statement, rpc, false, operation, error);
+  if (status) return status;
+  status = trn_operation_result_stream(*operation, stream, error);
+  if (!status) return TRN_OK;
+  flightsql__statement_ran(statement, *operation);
+  trn_operation_cancel(*operation);
   trn_operation_unref(*operation);
   *operation = NULL;
   return status;

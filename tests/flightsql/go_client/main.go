@@ -296,6 +296,7 @@ func main() {
 	p.metadata(table)
 	p.transactions(table)
 	p.more(table)
+	scenarios(ctx, os.Args[1], table)
 	for _, name := range []string{table, table + "_i"} {
 		_, err := client.ExecuteUpdate(ctx, "DROP TABLE "+name)
 		say("drop", "", err)
