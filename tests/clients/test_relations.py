@@ -76,6 +76,12 @@ cases(
     summary_percentiles=lambda s: data(s).select("k", "v").summary("count", "min", "25%", "50%", "75%", "99%", "max"),
     frequent=lambda s: data(s).freqItems(["k"]).select(F.sort_array("k_freqItems").alias("k")),
 )
+cases(
+    covariance=lambda s: data(s).stat.cov("k", "v"),
+    correlation=lambda s: round(data(s).stat.corr("k", "v"), 12),
+    melted=lambda s: data(s).unpivot("p", ["k", "v"], "name", "value"),
+    struct_of_alias=lambda s: data(s).select(F.struct(F.lit(1).alias("q"), "k")),
+)
 # aggregations
 cases(
     order_over_aggregation=lambda s: data(s).groupBy("k").agg(F.max("v")).sort(F.count("v"), F.desc("k")),
@@ -213,6 +219,17 @@ select d, count(*) over (order by d range between interval 1 day preceding and c
 select d, count(*) over (order by d desc range between 1 preceding and 2 following) c from values (date'2020-01-01'), (date'2020-01-02'), (date'2020-01-04') t(d)
 select d, count(*) over (order by d range between interval 1 month preceding and current row) c from values (date'2020-01-31'), (date'2020-02-29'), (date'2020-03-30') t(d)
 select d, count(*) over (order by d range between interval 1 hour preceding and current row) c from values (timestamp'2020-01-01 01:00:00'), (timestamp'2020-01-01 02:00:00'), (timestamp'2020-01-04 00:00:00') t(d)
+select explode(array(1, 2)) a, explode(array(3, 4)) b
+select posexplode(array(1, 2)), explode(map('a', 1)), 7 z
+select count(*) filter (where id > 1) from range(3)
+select first_value(id) ignore nulls over (order by id), nth_value(id, 2) over (order by id) from range(3)
+select 'a' like any ('b', 'a'), 'a' not like all ('b'), 'a' not like any ('b'), 'a' ilike any ('A'), 'a' like all (null, 'a')
+select timestampdiff(MONTH, date'2020-01-01', date'2020-03-01'), dateadd(Week, 1, date'2020-01-01')
+select struct(1 as q, k) from (select 2 k)
+select make_date(2020, 13, 1)
+select iff(true, 1, 2)
+select sum(id) over () s from range(3) where sum(id) over () > 1
+select * from (select 1 a, 2 b, null c) unpivot include nulls (x for n in (a, b, c))
 select k from (select 1 k) a where exists (select 1 from (select 2 j) b where exists (select 1 from (select 3 z) c where c.z = a.k))
 """.strip().splitlines()
 for number, query in enumerate(QUERIES):

@@ -84,8 +84,10 @@ static const char *constant_text(sql_parser *p, const sql_expr *expr) {
     }
     return NULL;
   }
-  if (expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_ATTRIBUTE && p->options.text_variable)
-    return p->options.text_variable(p->options.user, expr->unresolved_attribute->unparsed_identifier);
+  if (expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_ATTRIBUTE && p->options.text_variable) {
+    const char *other;
+    return p->options.text_variable(p->options.user, expr->unresolved_attribute->unparsed_identifier, &other);
+  }
   if (expr->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_FUNCTION) return NULL;
   const Spark__Connect__Expression__UnresolvedFunction *function = expr->unresolved_function;
   if (strcmp(function->function_name, "concat") != 0 || function->n_arguments != 2) return NULL;
@@ -101,17 +103,55 @@ static const char *constant_text(sql_parser *p, const sql_expr *expr) {
   return text;
 }
 
+/* What a constant is that is no text: "NULL", or the name of its type; NULL: nothing that is known here. */
+static const char *other_constant(const sql_parser *p, const sql_expr *expr) {
+  const char *other = NULL;
+  if (expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_CAST && expr->cast->expr) {
+    const sql_expr *inner = expr->cast->expr;
+    bool null = inner->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL &&
+                inner->literal->literal_type_case == SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_NULL;
+    return null ? "NULL" : NULL;
+  }
+  if (expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_UNRESOLVED_ATTRIBUTE && p->options.text_variable)
+    p->options.text_variable(p->options.user, expr->unresolved_attribute->unparsed_identifier, &other);
+  if (expr->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_LITERAL) return other;
+  switch ((int)expr->literal->literal_type_case) {
+  case SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_NULL: return "NULL";
+  case SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_INTEGER: return "int";
+  case SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_LONG: return "bigint";
+  case SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_BOOLEAN: return "boolean";
+  case SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_DOUBLE: return "double";
+  case SPARK__CONNECT__EXPRESSION__LITERAL__LITERAL_TYPE_DATE: return "date";
+  default: return NULL;
+  }
+}
+
+_Noreturn static void fail_constant(sql_parser *p, size_t start, const sql_expr *expr) {
+  size_t first = start + 2, last = sql__last(p) - 1;
+  const char *other = other_constant(p, expr);
+  trn_kv params[] = {{"name", "IDENTIFIER"}, {"expr", sql__text_between(p, first, last)}, {"dataType", other}};
+  if (other && strcmp(other, "NULL") == 0) sql__fail(p, first, last, "NOT_A_CONSTANT_STRING.NULL", "42601", params, 2);
+  if (other) sql__fail(p, first, last, "NOT_A_CONSTANT_STRING.WRONG_TYPE", "42601", params, 3);
+  if (expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_SUBQUERY_EXPRESSION ||
+      expr->expr_type_case == SPARK__CONNECT__EXPRESSION__EXPR_TYPE_TRN_SUBQUERY) {
+    params[1].value = "scalarsubquery()";
+    sql__fail(p, first, last, "NOT_A_CONSTANT_STRING.NOT_CONSTANT", "42601", params, 2);
+  }
+  sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
+}
+
 /* IDENTIFIER('a.b') */
 static void identifier_clause(sql_parser *p, sql_list *parts) {
   size_t start = p->at;
   p->at += 2;
-  const char *text = constant_text(p, sql__expression(p));
+  const sql_expr *expr = sql__expression(p);
+  const char *text = constant_text(p, expr);
   sql__expect(p, SQL_RIGHT_PAREN);
   if (text == NULL && p->defers) {
     p->deferred = true;
     text = "deferred";
   }
-  if (text == NULL) sql__fail_unimplemented(p, start, "IDENTIFIER(expression)");
+  if (text == NULL) fail_constant(p, start, expr);
   char **items;
   size_t count;
   trn_error *error = NULL;

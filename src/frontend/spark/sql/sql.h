@@ -62,8 +62,9 @@ typedef struct spark_sql_options {
   const trn_kv *text_parameters;
   size_t text_parameter_count;
   bool takes_constraints; /* of CREATE TABLE; else UNIMPLEMENTED */
-  /* The text of the variable of that name, for IDENTIFIER(v); NULL: there is none that is a text. May be NULL. */
-  const char *(*text_variable)(void *user, const char *name);
+  /* The text of the variable of that name, for IDENTIFIER(v); NULL: there is none that is a text. *other: what it is then, a
+   * type's name, or "NULL"; NULL: there is no such variable. May be NULL. */
+  const char *(*text_variable)(void *user, const char *name, const char **other);
   void *user;
   /* A statement of a script that is read again, when the names in it are known: what is before `positional` ? is its own. */
   bool in_script;

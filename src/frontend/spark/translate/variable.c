@@ -256,7 +256,7 @@ trn_status spark__resolve_variable(spark_translator *t, char *const *parts, size
 }
 
 /* ---- texts for IDENTIFIER ---- */
-static const char *text_variable(void *user, const char *name) {
+static const char *text_variable(void *user, const char *name, const char **other) {
   spark_text_names *names = user;
   const trn_expr *value = NULL;
   char **parts = NULL;
@@ -266,7 +266,17 @@ static const char *text_variable(void *user, const char *name) {
   spark_variables *home = local && used == count ? local->variables : names->variables;
   if (!home || (home == names->variables && spark__variable_qualifiers(parts, count) == SIZE_MAX)) return NULL;
   if (spark__variable_get(home, names->arena, parts[count - 1], &value, NULL, NULL) || !value) return NULL;
-  if (value->type->id != TRN_TYPE_STRING || value->u.literal.is_null) return NULL;
+  if (value->type->id != TRN_TYPE_STRING) {
+    trn_strbuf text = {0};
+    spark__type_simple(&text, value->type);
+    if (!text.failed && text.data) *other = trn__arena_strdup(names->arena, text.data);
+    trn__strbuf_finish(&text);
+    return NULL;
+  }
+  if (value->u.literal.is_null) {
+    *other = "NULL";
+    return NULL;
+  }
   return trn__arena_str(names->arena, value->u.literal.value.bytes.data, value->u.literal.value.bytes.size);
 }
 
