@@ -217,13 +217,42 @@ static trn_status check_data(const inquiry *q, const trn_scan_info *info, trn_ac
   return status;
 }
 
+/* Whether the data itself says which columns it has. Of text it is the client who does: by a schema, a header that counts or
+ * not, a separator, an end of line, a mode that shows whole records. A rule about columns would be passed by. */
+static bool has_columns(const trn_scan_info *info) {
+  static const char *const formats[] = {"parquet", "arrow", "ipc", "avro", "orc"};
+  if (info->is_raw) return false;
+  for (size_t i = 0; i < sizeof formats / sizeof *formats && info->format; i++)
+    if (strcasecmp(info->format, formats[i]) == 0) return true;
+  return false;
+}
+
+static trn_status check_text(const inquiry *q, const trn_scan_info *info) {
+  for (size_t r = 0; r < q->rules->count && !has_columns(info); r++) {
+    const authorize_rule *rule = &q->rules->items[r];
+    bool changes = rule->has_columns || rule->hide.count || rule->filter || rule->mask_count;
+    if (!changes || !authorize__is_about(rule, q->session, info)) continue;
+    /* A table that a rule names has the columns that its catalog says; one over files that a rule names is anybody's. */
+    if (info->kind == TRN_SCAN_TABLE && !info->is_raw && !authorize__is_about_paths(rule, info)) continue;
+    const char *object = info->table ? info->table : info->path_count ? info->paths[0] : "?";
+    trn_access_kind kind = info->table ? TRN_ACCESS_TABLE : TRN_ACCESS_PATH;
+    record(q, "deny", kind, TRN_ACTION_READ, object, TRN_PERMISSION_DENIED, rule, "text has no columns of its own: by the rule at ");
+    return trn_error_set(q->error, TRN_PERMISSION_DENIED, "INSUFFICIENT_PERMISSIONS",
+                         "User '%s' may not read %s %s: a rule is about its columns or rows, and what is a column of text "
+                         "(%s) is said by who reads it; data in parquet or arrow files has columns of its own",
+                         trn_session_user(q->session), kind_name(kind), object, info->format ? info->format : "unknown");
+  }
+  return TRN_OK;
+}
+
 /* Hidden columns that something needs. */
 static trn_status check_columns(const inquiry *q, const trn_rel *rel, const trn_scan_info *info) {
+  trn_status status = check_text(q, info);
+  if (status) return status;
   for (size_t r = 0; r < q->rules->count; r++) {
     const authorize_rule *rule = &q->rules->items[r];
     if (!rule->has_columns && !rule->hide.count) continue;
     if (!authorize__is_about(rule, q->session, info)) continue;
-    if (info->is_raw) return refuse_unknown(q, "text whose columns are made by the query");
     for (uint32_t i = 0; i < rel->column_count; i++) {
       if (!trn__is_live(&q->live, rel->columns[i].id)) continue;
       const char *name = trn_rel_scan_column_name(rel, i);

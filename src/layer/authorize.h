@@ -46,6 +46,7 @@ authorize_answer authorize__decide(const authorize_rules *rules, const trn_sessi
                                    unsigned actions, const authorize_name *name, const char *text);
 /* Is the rule about this user, and about what the label says (tables, paths)? */
 bool authorize__is_about(const authorize_rule *rule, const trn_session *session, const trn_scan_info *info);
+bool authorize__is_about_paths(const authorize_rule *rule, const trn_scan_info *info); /* whoever it is about */
 bool authorize__hides(const authorize_rule *rule, const char *column);
 
 #endif

@@ -286,6 +286,10 @@ bool authorize__is_about(const authorize_rule *rule, const trn_session *session,
     authorize_name name = {info->catalog, info->database, info->table};
     if (names_match(&rule->tables, &name, true)) return true;
   }
+  return authorize__is_about_paths(rule, info);
+}
+
+bool authorize__is_about_paths(const authorize_rule *rule, const trn_scan_info *info) {
   for (size_t i = 0; i < info->path_count && rule->paths.count; i++) {
     char *path = trn__path_normal(info->paths[i], true);
     bool about = !path || path_is_denied(&rule->paths, path); /* a part of the data is enough for a filter */

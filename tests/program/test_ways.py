@@ -2,7 +2,7 @@
 import json, subprocess
 import pytest
 from conftest import PROGRAM, Server
-from ways import (User, df_call, df_column, df_equal, df_files, df_filter, df_project, df_table, df_text, field, fields, sub_call,
+from ways import (User, df_call, df_column, df_equal, df_files, df_filter, df_name, df_project, df_schema, df_table, df_text, field, fields, sub_call,
                   sub_column, sub_filter, sub_plan, sub_project, sub_read, sub_text)
 
 SCHEMA = {"id": "bigint", "region": "string", "ssn": "string"}
@@ -429,6 +429,63 @@ def test_a_warehouses_files_are_closed_even_where_all_is_allowed(tmp_path):
         assert REFUSED in outcome(lambda: ann.sql(f"CREATE TABLE mine USING parquet LOCATION '{parquets[0].parent}'"))
         assert REFUSED in outcome(lambda: ann.flight_sql(f"CREATE EXTERNAL TABLE mine STORED AS parquet LOCATION '{parquets[0].parent}'"))
         assert REFUSED in outcome(lambda: ann.spark.range(1).write.mode("append").parquet(str(parquets[0].parent)))
+        ann.close()
+
+
+# What somebody reads of text of which a rule hides a column, is about rows, or masks: what he calls columns is his own word.
+TEXT_RULES = {"hide": {"hide": "ssn"}, "columns": {"columns": "id"}, "filter": {"filter": "region = 'EU'"}, "masks": {"masks": {"ssn": "null"}}}
+
+
+def text_reads(user, path, source):
+    """Ways to read the three columns of a directory of CSV and of JSON; `source`: the name of a table that is made of it."""
+    schema = "a string, b string, c string"
+    read = lambda: user.spark.read  # a reader remembers what it was told
+    csv, json_ = f"{path}/csv", f"{path}/json"
+    listing = lambda files, number: field(1, field(14, df_name("f")) + field(2, files) + field(3, "") + field(4, fields(1, SCHEMA)) +
+                                          field(5, df_schema(SCHEMA)) + field(number, b""))
+    return {
+        "inferred csv": lambda: user.frame(read().csv(csv, header=True, inferSchema=True)),
+        "csv by place": lambda: user.frame(read().schema(schema).csv(csv, header=True)),
+        "csv of one column": lambda: user.frame(read().csv(csv, sep="\x01")),
+        "csv of several lines": lambda: user.frame(read().csv(csv, header=True, multiLine=True)),
+        "csv of several lines by place": lambda: user.frame(read().schema(schema).csv(csv, header=True, multiLine=True)),
+        "inferred json": lambda: user.frame(read().json(json_)),
+        "spoiled json": lambda: user.frame(read().schema("id date, _corrupt_record string").json(json_)),
+        "json of a file": lambda: user.frame(read().json(json_, multiLine=True)),
+        "text": lambda: user.frame(read().text(csv)), "whole text": lambda: user.frame(read().text(json_, wholetext=True)),
+        "sql": lambda: user.sql(f"SELECT * FROM csv.`{csv}`"), "sql json": lambda: user.sql(f"SELECT * FROM json.`{json_}`"),
+        "table": lambda: (user.sql(f"CREATE TABLE {source} ({schema}) USING csv LOCATION '{csv}'"), user.sql(f"SELECT * FROM {source}"))[1],
+        "flight table": lambda: (user.flight_sql(f"CREATE EXTERNAL TABLE f{source} (a TEXT, b TEXT, c TEXT) STORED AS csv LOCATION '{csv}'"),
+                                 user.flight_sql(f"SELECT * FROM f{source}"))[1],
+        "datafusion": lambda: user.encoded("datafusion.logical.v1", listing(f"file://{csv}", 10)),
+        "substrait": lambda: user.flight_substrait(sub_plan(sub_read(SCHEMA, files=[f"file://{csv}"]), list(SCHEMA))),
+    }
+
+
+def test_text_is_closed_where_a_rule_is_about_what_is_in_it(tmp_path):
+    done = subprocess.run([str(PROGRAM), "new-token", "ann"], capture_output=True, text=True, check=True)
+    (tmp_path / "tokens").write_text(done.stdout)
+    (tmp_path / "warehouse").mkdir()
+    for name in ("free", *TEXT_RULES):
+        for kind in ("csv", "json"):
+            (tmp_path / name / kind).mkdir(parents=True)
+        (tmp_path / name / "csv/1.csv").write_text("id,region,ssn\n1,EU,silent-1\n2,US,silent-2\n")
+        (tmp_path / name / "json/1.json").write_text('{"id": 1, "region": "EU", "ssn": "silent-1"}\n{"id": 2, "region": "US", "ssn": "silent-2"}\n')
+    rules = [{"allow": "read", "paths": f"{tmp_path}/{name}/*", **rule} for name, rule in TEXT_RULES.items()]
+    (tmp_path / "trunnion.yaml").write_text(json.dumps({
+        "listen": "127.0.0.1:0", "warehouse": f"{tmp_path}/warehouse", "auth": {"tokens": f"{tmp_path}/tokens"},
+        "layers": [{"authorize": {"default": "allow", "rules": rules}}]}))
+    with Server("--config", tmp_path / "trunnion.yaml") as server:
+        ann = User(server.address, done.stderr.split("token:")[1].split()[0])
+        open_to = {way: outcome(call) for way, call in text_reads(ann, f"{tmp_path}/free", "t_free").items()}
+        told = {way for way, got in open_to.items() if "silent-2" in str(got)}
+        assert len(told) >= 11, open_to
+        for name in TEXT_RULES:
+            for way, call in text_reads(ann, f"{tmp_path}/{name}", f"t_{name}").items():
+                got = outcome(call)
+                assert isinstance(got, str) and "silent" not in got, (name, way, got)
+                if way in told:
+                    assert REFUSED in got and ("is about its columns or rows" in got), (name, way, got)
         ann.close()
 
 
