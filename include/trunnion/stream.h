@@ -22,7 +22,8 @@ typedef struct trn_ipc_piece {
 } trn_ipc_piece;
 
 /** Completions: exactly one per pull that returned TRN_OK, never inline, on any thread, must not block. `error` is
- *  borrowed. End of stream: status TRN_OK and item->release == NULL. Otherwise the callee takes the item. */
+ *  borrowed. End of stream: status TRN_OK and item->release == NULL. Otherwise the callee takes the item. A backend's second
+ *  answer to a pull is dropped, and its item released; none may come after `destroy`. */
 typedef void (*trn_array_done)(void *user, trn_status status, const trn_error *error, struct ArrowArray *array);
 typedef void (*trn_ipc_done)(void *user, trn_status status, const trn_error *error, trn_ipc_piece *piece);
 

@@ -408,7 +408,9 @@ trn_status trn_catalog_open_table(trn_catalog *c, trn_session *session, trn_tabl
   if (listed && !count && info->schema) return open_empty(session, info, out, schema, error);
   if (listed && count) return open_files(session, table, files, count, out, schema, error);
   if (!listed && info->location && info->format) return open_files(session, table, NULL, 0, out, schema, error);
-  return c->ops.open_table(c->self, session, table, out, schema, error);
+  trn_status status = c->ops.open_table(c->self, session, table, out, schema, error);
+  if (!status && !*out) status = trn_error_set(error, TRN_INTERNAL, NULL, "the catalog gave no source");
+  return status;
 }
 
 /* ---- tables ---- */

@@ -187,7 +187,9 @@ trn_status trn_backend_explain(trn_session *session, trn_plan *plan, trn_explain
   *out = NULL;
   if (is_unwanted()) return trn__cancelled(error);
   trn_backend *backend = trn_session_backend(session);
-  return backend->ops.explain(backend->self, trn_session_backend_state(session), plan, mode, out, error);
+  trn_status status = backend->ops.explain(backend->self, trn_session_backend_state(session), plan, mode, out, error);
+  if (!status && !*out) status = trn_error_set(error, TRN_INTERNAL, NULL, "the backend gave no text");
+  return status;
 }
 
 static void release_query(trn_statement *statement) {

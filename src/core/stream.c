@@ -26,6 +26,7 @@ struct trn_stream {
   void *self;
   bool is_adapted; /* next_ipc is ours */
   atomic_bool is_pulling, is_cancelled;
+  atomic_bool is_expected; /* an answer is: a second one is somebody's mistake, and dropped */
   atomic_int failed; /* the status of a failed pull: rows may be missing, so none may follow as if nothing were */
 
   /* of the pull that is outstanding */
@@ -167,8 +168,21 @@ static void call_done(trn_stream *stream, completion *c) {
     array_done(user, c->status, c->error, &c->item.array);
 }
 
+static void drop(completion *c) {
+  if (c->status) return;
+  if (!c->is_ipc) {
+    trn__array_release(&c->item.array);
+  } else if (c->item.piece.release) {
+    c->item.piece.release(c->item.piece.owner);
+  }
+}
+
 /* Takes the item; borrows the error. Releases the reference of the pull. */
 static void complete(trn_stream *stream, completion *c) {
+  if (!atomic_exchange(&stream->is_expected, false)) {
+    drop(c);
+    return;
+  }
   pthread_mutex_lock(&stream->mu);
   if (stream->is_delivering) {
     stream->waiting = *c;
@@ -221,13 +235,19 @@ static trn_status pull_begin(trn_stream *stream, trn_error **error) {
   if (atomic_exchange(&stream->is_pulling, true))
     return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL, "a pull of this stream is outstanding");
   atomic_fetch_add_explicit(&stream->refs, 1, memory_order_relaxed);
+  atomic_store(&stream->is_expected, true);
   return TRN_OK;
 }
 
-/* The pull was not accepted: no completion will come. */
-static void pull_undo(trn_stream *stream) {
+/* The pull was not accepted: no completion will come. One that came all the same is the answer. */
+static trn_status pull_undo(trn_stream *stream, trn_status status, trn_error **error) {
+  if (!atomic_exchange(&stream->is_expected, false)) {
+    if (error) trn_error_unref(*error), *error = NULL;
+    return TRN_OK;
+  }
   atomic_store(&stream->is_pulling, false);
   stream_unref(stream);
+  return status;
 }
 
 trn_status trn_stream_next_array(trn_stream *stream, trn_array_done done, void *user, trn_error **error) {
@@ -236,8 +256,7 @@ trn_status trn_stream_next_array(trn_stream *stream, trn_array_done done, void *
   stream->array_done = done;
   stream->user = user;
   status = stream->ops.next_array(stream->self, on_array, stream, error);
-  if (status) pull_undo(stream);
-  return status;
+  return status ? pull_undo(stream, status, error) : TRN_OK;
 }
 
 /* ---- the adapter: IPC from arrays ---- */
@@ -322,7 +341,12 @@ static void rest_answer(void *argument) {
 
 static void on_adapted_array(void *user, trn_status status, const trn_error *error, struct ArrowArray *array) {
   trn_stream *stream = user;
-  if (status == TRN_OK && array && array->release) {
+  bool has_rows = status == TRN_OK && array && array->release;
+  if (has_rows && !atomic_load(&stream->is_expected)) {
+    trn__array_release(array);
+    return;
+  }
+  if (has_rows) {
     stream->rest = *array;
     array->release = NULL;
     stream->rest_offset = stream->rest_rows = 0;
@@ -351,6 +375,5 @@ trn_status trn_stream_next_ipc(trn_stream *stream, size_t bytes_max, trn_ipc_don
   stream->bytes_max = bytes_max;
   status = stream->is_adapted ? next_adapted(stream, error)
                               : stream->ops.next_ipc(stream->self, bytes_max, on_ipc, stream, error);
-  if (status) pull_undo(stream);
-  return status;
+  return status ? pull_undo(stream, status, error) : TRN_OK;
 }
