@@ -278,7 +278,7 @@ static bool read_whole(int fd, char *data, size_t size) {
 
 cache_body *cache__read_body(const char *path, const uint8_t key[16]) {
   struct stat info;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return NULL;
   cache_body *body = cache__body_create();
   block *b = calloc(1, sizeof *b);
@@ -327,7 +327,7 @@ static bool read_head(int fd, cache_entry *entry) {
 /* What the file is of; what cannot be used is removed. NULL: it cannot, or memory is out. */
 static cache_entry *entry_of(const char *path) {
   cache_entry *entry = calloc(1, sizeof *entry);
-  int fd = entry ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+  int fd = entry ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1; /* a pipe does not keep us waiting */
   if (entry) atomic_init(&entry->refs, 1);
   bool ok = fd >= 0 && read_head(fd, entry);
   if (fd >= 0) close(fd);
