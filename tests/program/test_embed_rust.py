@@ -144,3 +144,13 @@ def test_a_job_outlives_the_platform(program, tmp_path):
     assert code == 0 and out == "1 rows of s\n", error
     code, out, _ = platform.call("jobs")
     assert re.match(rf"{job} Succeeded attempt [12] rows 1 ", out)
+
+
+def test_what_nobody_waits_for_is_not_decoded_on(program):
+    """hosts/tonic/examples/deadline.rs: a deadline ends decoding, in decoders of Rust too, and nothing holds the registry."""
+    target = CACHE / "tonic-target"
+    subprocess.run(["cargo", "build", "--quiet", "--locked", "--example", "deadline"], cwd=ROOT / "hosts/tonic", check=True, timeout=900,
+                   env=os.environ | {"CARGO_TARGET_DIR": str(target), "TRUNNION_LIB_DIR": str(BUILD)})
+    done = subprocess.run([str(target / "debug/examples/deadline"), ENGINE, FUNCTIONS], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["a deadline passed", "the decoder has ended", "the registry is free", "others are decoded"]

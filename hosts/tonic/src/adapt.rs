@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+const CANCEL_LOOK: Duration = Duration::from_millis(20); // how often a decoder's work is asked whether it is still wanted
 const STATE_WAIT: Duration = Duration::from_secs(1); // for backends that do not answer at once, as they should
 
 /// Runs a future on the runtime and waits for it here, on a thread of C. A panic is an INTERNAL error.
@@ -27,6 +28,31 @@ fn wait<T: Send + 'static>(runtime: &Handle, future: impl Future<Output = Result
     receiver
         .recv()
         .unwrap_or_else(|_| Err(Error::new(Code::Internal, "The backend panicked, or its runtime has ended")))
+}
+
+/// As `wait`, until `cancel` is requested: then the future is dropped.
+fn wait_or_cancel<T: Send + 'static>(
+    runtime: &Handle,
+    cancel: *const c::trn_cancel,
+    future: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let task = runtime.spawn(async move {
+        let _ = sender.send(future.await);
+    });
+    loop {
+        match receiver.recv_timeout(CANCEL_LOOK) {
+            Ok(done) => return done,
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(Error::new(Code::Internal, "The backend panicked, or its runtime has ended"));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) if unsafe { c::trn_cancel_is_requested(cancel) } => {
+                task.abort();
+                return Err(Error::new(Code::Cancelled, "It was cancelled"));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+        }
+    }
 }
 
 /// What a function for C returns; panics end here.
@@ -459,7 +485,8 @@ unsafe extern "C" fn decode(
             let mut request = request_of(session);
             request.native = Some(Arc::new(SessionHandle::taken(c::trn_session_ref(session))));
             let (session, decoder) = (QuerySession::with(request, None), this.decoder.clone());
-            let plan = wait(&this.runtime, async move { decoder.decode(&payload, &session, &options).await })?;
+            let decoded = async move { decoder.decode(&payload, &session, &options).await };
+            let plan = wait_or_cancel(&this.runtime, input.cancel, decoded)?;
             *out = ManuallyDrop::new(plan).0;
             Ok(())
         })

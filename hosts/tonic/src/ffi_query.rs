@@ -10,6 +10,7 @@ pub enum trn_plan {}
 pub enum trn_operation {}
 pub enum trn_stream {}
 pub enum trn_layer {}
+pub enum trn_cancel {}
 pub enum trn_layer_session {}
 pub enum trn_registry {}
 
@@ -75,6 +76,7 @@ pub struct trn_plan_input {
     pub parameter_schema: *const c_void,
     pub parameters: *const c_void,
     pub parameter_row: i64,
+    pub cancel: *mut trn_cancel,
 }
 
 #[repr(C)]
@@ -168,6 +170,10 @@ pub struct trn_spark_options {
 }
 
 unsafe extern "C" {
+    pub fn trn_cancel_create(out: *mut *mut trn_cancel) -> c_int;
+    pub fn trn_cancel_unref(cancel: *mut trn_cancel);
+    pub fn trn_cancel_request(cancel: *mut trn_cancel);
+    pub fn trn_cancel_is_requested(cancel: *const trn_cancel) -> bool;
     pub fn trn_error_create(spec: *const trn_error_spec) -> *mut trn_error;
     pub fn trn_error_ref(error: *mut trn_error) -> *mut trn_error;
     pub fn trn_error_status(error: *const trn_error) -> c_int;

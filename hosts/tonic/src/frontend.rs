@@ -3,7 +3,7 @@ use crate::adapt;
 use crate::ffi;
 use crate::ffi_query as c;
 use crate::mount::Mount;
-use crate::native::Backend;
+use crate::native::{self, Backend};
 use crate::query::*;
 use crate::{Inner, Routes};
 use bytes::Bytes;
@@ -17,35 +17,41 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 use tonic::service::RoutesBuilder;
 
-/// Plan formats: the built-in ones ("sql", "substrait.plan.v1", "datafusion.logical.v1", "datafusion.physical.v1") and one's own.
-pub struct Registry(*mut c::trn_registry);
-unsafe impl Send for Registry {} // changed only through &mut
-unsafe impl Sync for Registry {}
-impl Drop for Registry {
+struct RegistryPointer(*mut c::trn_registry);
+unsafe impl Send for RegistryPointer {} // changed only while nobody else has it
+unsafe impl Sync for RegistryPointer {}
+impl Drop for RegistryPointer {
     fn drop(&mut self) {
         unsafe { c::trn_registry_destroy(self.0) };
     }
 }
 
+/// Plan formats: the built-in ones ("sql", "substrait.plan.v1", "datafusion.logical.v1", "datafusion.physical.v1") and one's own.
+pub struct Registry(Arc<RegistryPointer>);
+
 impl Registry {
     pub fn new() -> Result<Registry> {
         let mut out = null_mut();
         match unsafe { c::trn_registry_create(&mut out) } {
-            0 => Ok(Registry(out)),
+            0 => Ok(Registry(Arc::new(RegistryPointer(out)))),
             status => Err(Error::new(Code::from(status), "The registry")),
         }
     }
 
     pub(crate) fn raw(&self) -> *const c::trn_registry {
-        self.0
+        self.0.0
     }
 
-    /// Its futures run on `runtime`, which has several threads. `AlreadyExists` names a format that is taken.
+    /// Its futures run on `runtime`, which has several threads. `AlreadyExists` names a format that is taken;
+    /// `FailedPrecondition`: something is still being decoded.
     pub fn add_decoder(&mut self, decoder: Arc<dyn QueryInputDecoder>, runtime: Handle) -> Result<()> {
-        unsafe { adapt::add_decoder(self.0, decoder, runtime) }
+        let in_use = || Error::new(Code::FailedPrecondition, "Something is being decoded");
+        let pointer = Arc::get_mut(&mut self.0).ok_or_else(in_use)?;
+        unsafe { adapt::add_decoder(pointer.0, decoder, runtime) }
     }
 
-    /// Decodes by the format's name. The session is one of a backend in C. `InvalidArgument` lists the known formats.
+    /// Decodes by the format's name. The session is one of a backend in C. `InvalidArgument` lists the known formats. When
+    /// the future is dropped - a deadline, a client that is gone - decoding ends soon, in C as in decoders of one's own.
     pub async fn decode(
         &self,
         session: &QuerySession,
@@ -53,38 +59,20 @@ impl Registry {
         payload: &[u8],
         options: &HashMap<String, String>,
     ) -> Result<Plan> {
-        let native = session.native()?;
-        tokio::task::block_in_place(|| native.with(|session| self.decode_now(session, format, payload, options)))?
-    }
-
-    fn decode_now(
-        &self,
-        session: *mut c::trn_session,
-        format: &str,
-        payload: &[u8],
-        options: &HashMap<String, String>,
-    ) -> Result<Plan> {
-        let texts: Vec<_> = options.iter().map(|(key, value)| (cstring(key), cstring(value))).collect();
-        let options: Vec<_> = texts.iter().map(|(k, v)| c::trn_kv { key: k.as_ptr(), value: v.as_ptr() }).collect();
-        let format = cstring(format);
-        let input = c::trn_plan_input {
-            struct_size: size_of::<c::trn_plan_input>(),
-            format: format.as_ptr(),
-            data: payload.as_ptr().cast(),
-            size: payload.len(),
-            options: options.as_ptr(),
-            option_count: options.len(),
-            resolve: None,
-            resolve_user: null_mut(),
-            parameter_schema: null(),
-            parameters: null(),
-            parameter_row: 0,
+        session.native()?;
+        let (_waiting, cancel) = native::Waiting::new()?;
+        let (registry, session) = (self.0.clone(), session.clone());
+        let (format, payload, options) = (format.to_owned(), payload.to_vec(), options.clone());
+        let decode = move |session: *mut c::trn_session| {
+            native::with_input(&format, &payload, options.iter(), Some(&cancel), |input| {
+                let (mut out, mut error) = (null_mut(), null_mut());
+                match unsafe { c::trn_registry_decode(registry.0, session, input, null(), &mut out, &mut error) } {
+                    0 => Ok(Plan(out)),
+                    status => Err(unsafe { Error::take(status, error) }),
+                }
+            })
         };
-        let (mut out, mut error) = (null_mut(), null_mut());
-        match unsafe { c::trn_registry_decode(self.0, session, &input, null(), &mut out, &mut error) } {
-            0 => Ok(Plan(out)),
-            status => Err(unsafe { Error::take(status, error) }),
-        }
+        native::blocking(move || session.native()?.with(decode)?).await
     }
 }
 
@@ -157,7 +145,7 @@ impl GrpcQueryFrontend for SparkConnect {
             response_log_bytes: 0,
             timezone: null(),
             stream_ms: 0,
-            registry: self.registry.as_ref().map_or(null(), |registry| registry.0.cast_const()),
+            registry: self.registry.as_ref().map_or(null(), |registry| registry.raw()),
         };
         let mut spark = null_mut();
         match unsafe { c::trn_spark_frontend_create(&options, &mut spark) } {

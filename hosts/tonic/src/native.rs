@@ -129,6 +129,63 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T>
     done.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())))
 }
 
+/// The wish that something in C ends: work that blocks looks at it.
+pub(crate) struct Cancel(*mut c::trn_cancel);
+unsafe impl Send for Cancel {} // thread safe by contract
+unsafe impl Sync for Cancel {}
+impl Drop for Cancel {
+    fn drop(&mut self) {
+        unsafe { c::trn_cancel_unref(self.0) };
+    }
+}
+
+/// Whoever waits for the work: when it is dropped - a deadline, a client that is gone - the work ends.
+pub(crate) struct Waiting(Arc<Cancel>);
+impl Waiting {
+    pub fn new() -> Result<(Waiting, Arc<Cancel>)> {
+        let mut out = null_mut();
+        match unsafe { c::trn_cancel_create(&mut out) } {
+            0 => {
+                let cancel = Arc::new(Cancel(out));
+                Ok((Waiting(cancel.clone()), cancel))
+            }
+            status => Err(Error::new(Code::from(status), "A wish to end")),
+        }
+    }
+}
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        unsafe { c::trn_cancel_request(self.0.0) };
+    }
+}
+
+/// A query in some encoding, as C takes it. Tables are those of the session.
+pub(crate) fn with_input<'a, T>(
+    format: &str,
+    payload: &[u8],
+    options: impl Iterator<Item = (&'a String, &'a String)>,
+    cancel: Option<&Cancel>,
+    work: impl FnOnce(&c::trn_plan_input) -> T,
+) -> T {
+    let texts: Vec<_> = options.map(|(key, value)| (cstring(key), cstring(value))).collect();
+    let options: Vec<_> = texts.iter().map(|(k, v)| c::trn_kv { key: k.as_ptr(), value: v.as_ptr() }).collect();
+    let format = cstring(format);
+    work(&c::trn_plan_input {
+        struct_size: size_of::<c::trn_plan_input>(),
+        format: format.as_ptr(),
+        data: payload.as_ptr().cast(),
+        size: payload.len(),
+        options: options.as_ptr(),
+        option_count: options.len(),
+        resolve: None,
+        resolve_user: null_mut(),
+        parameter_schema: null(),
+        parameters: null(),
+        parameter_row: 0,
+        cancel: cancel.map_or(null_mut(), |cancel| cancel.0),
+    })
+}
+
 fn session_open(backend: &Backend, request: &SessionRequest) -> Result<SessionHandle> {
     session_open_with(request, |made, out, error| unsafe { c::trn_session_open(backend.0, made, out, error) })
 }

@@ -368,43 +368,28 @@ fn submit(scheduler: &SchedulerInner, request: &SubmitRequest) -> Result<Arc<dyn
     let (id, name) = (request.requested_job_id.as_deref().map(cstring), request.name.as_deref().map(cstring));
     let (keys, values) = texts_of(&request.settings);
     let (settings, tags) = (pairs(&keys, &values), Texts::of(&request.tags));
-    let (mut plan, mut format, mut payload, mut options) = (null_mut(), CString::default(), &[][..], &[][..]);
-    match &request.query {
-        JobQuery::Plan(given) => plan = given.0,
-        JobQuery::Encoded { format: f, payload: p, options: o } => {
-            (format, payload, options) = (cstring(f), &p[..], &o[..])
-        }
-    }
-    let (option_keys, option_values) = texts_of(options);
-    let options = pairs(&option_keys, &option_values);
-    let input = c::trn_plan_input {
-        struct_size: size_of::<c::trn_plan_input>(),
-        format: format.as_ptr(),
-        data: payload.as_ptr().cast(),
-        size: payload.len(),
-        options: options.as_ptr(),
-        option_count: options.len(),
-        resolve: None,
-        resolve_user: null_mut(),
-        parameter_schema: null(),
-        parameters: null(),
-        parameter_row: 0,
+    let (plan, format, payload, options) = match &request.query {
+        JobQuery::Plan(given) => (given.0, "", &[][..], &[][..]),
+        JobQuery::Encoded { format, payload, options } => (null_mut(), format.as_str(), &payload[..], &options[..]),
     };
     let (mut out, mut error) = (null_mut(), null_mut());
-    let status = request.session.native()?.with(|session| {
-        let made = s::trn_submit_request {
-            struct_size: size_of::<s::trn_submit_request>(),
-            requested_job_id: pointer(&id),
-            name: pointer(&name),
-            session,
-            plan,
-            input: if plan.is_null() { &input } else { null() },
-            settings: settings.as_ptr(),
-            setting_count: settings.len(),
-            tags: tags.1.as_ptr(),
-            tag_count: tags.1.len(),
-        };
-        unsafe { s::trn_scheduler_submit(scheduler.scheduler, &made, &mut out, &mut error) }
+    // Nothing is decoded before the job runs: then its own cancel is what counts.
+    let status = native::with_input(format, payload, options.iter().map(|(k, v)| (k, v)), None, |input| {
+        request.session.native()?.with(|session| {
+            let made = s::trn_submit_request {
+                struct_size: size_of::<s::trn_submit_request>(),
+                requested_job_id: pointer(&id),
+                name: pointer(&name),
+                session,
+                plan,
+                input: if plan.is_null() { input } else { null() },
+                settings: settings.as_ptr(),
+                setting_count: settings.len(),
+                tags: tags.1.as_ptr(),
+                tag_count: tags.1.len(),
+            };
+            unsafe { s::trn_scheduler_submit(scheduler.scheduler, &made, &mut out, &mut error) }
+        })
     })?;
     match status {
         0 => Ok(Job::taken(out)),
