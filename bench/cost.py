@@ -1,6 +1,6 @@
-"""What calls, streams, connections and sessions cost, beside the goals. Builds nothing: takes build/release (or --build).
+"""What calls, streams, connections and sessions cost, beside the goals; and what a long join leaves to others. Builds nothing: takes build/release (or --build).
 usage: cost.py [--build FOLDER] [--sessions 10000] [--url sc://HOST:PORT --pid PID]"""
-import argparse, concurrent.futures, pathlib, subprocess, sys, time, uuid
+import argparse, concurrent.futures, os, pathlib, subprocess, sys, time, uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/clients"))
@@ -72,6 +72,48 @@ def busy_sessions(target, count):
         show("their_median", times[len(times) // 2] * 1e3, "ms")
 
 
+def cpu_seconds(pid):
+    fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def request(sql):
+    plan = pb.Plan(root=rel.Relation(sql=rel.SQL(query=sql)))
+    return pb.ExecutePlanRequest(session_id=str(uuid.uuid4()), user_context=user(), operation_id=str(uuid.uuid4()), plan=plan)
+
+
+def ask_anew(target):
+    """`select 1` over a connection and in a session of its own; milliseconds."""
+    begun = time.monotonic()
+    with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        list(base_pb2_grpc.SparkConnectServiceStub(channel).ExecutePlan(request("select 1"), timeout=120))
+    return (time.monotonic() - begun) * 1e3
+
+
+def beside_a_join(target, pid):
+    """How others fare while a join looks at a thousand million pairs, and how long it computes when nobody wants it any more."""
+    alone = sorted(ask_anew(target) for _ in range(40))
+    with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        stub = base_pb2_grpc.SparkConnectServiceStub(channel)
+        call = stub.ExecutePlan(request("select count(*) from range(100000) a join range(10000) b on a.id * b.id % 7 < -1"), timeout=600)
+        time.sleep(1)
+        beside = sorted(ask_anew(target) for _ in range(40))
+        if not call.is_active():
+            print("the join does not run any more: the figures beside it say nothing", flush=True)
+        call.cancel()
+        begun, spent = time.monotonic(), cpu_seconds(pid)
+        ended = begun  # when it was last seen to compute
+        while time.monotonic() - ended < 1 and time.monotonic() - begun < 60:
+            time.sleep(0.02)
+            now = cpu_seconds(pid)
+            if now > spent:
+                ended, spent = time.monotonic(), now
+        show("select_1_alone", alone[len(alone) // 2], "ms")
+        show("select_1_beside_a_join", beside[len(beside) // 2], "ms")
+        show("its_slowest_of_40", beside[-1], "ms")
+        show("cpu_idle_after_cancel", (ended - begun) * 1e3, "ms")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
@@ -89,6 +131,7 @@ def main():
         target = options.url.replace("sc://", "")
         idle_sessions(target, options.pid, options.sessions)
         busy_sessions(target, 1000)
+        beside_a_join(target, options.pid)
     finally:
         if process:
             process.terminate()

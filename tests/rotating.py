@@ -179,7 +179,8 @@ def producers():
 
 # What runs under the thread sanitizer: 16 threads of everything over inproc and the scripted backend, and what has threads of its own.
 THREADED = ["test_api_storm", "test_spark_storm", "test_cancel", "test_cancel_slots", "test_inproc", "test_query_api", "test_scripted_backend", "test_flight", "test_ballista",
-            "test_spark_service", "test_layer_cache", "test_layer_limit", "test_layer_trace", "test_client_storm", "test_h2_server"]
+            "test_spark_service", "test_layer_cache", "test_layer_limit", "test_layer_trace", "test_client_storm", "test_h2_server", "test_ballista_backend",
+            "test_scheduler", "test_scheduler_ballista", "test_scheduler_stores"]
 
 
 def threads():
@@ -243,14 +244,14 @@ def under_valgrind(piece):
     build = ROOT / "build/release"
     listed = json.loads(subprocess.run(["ctest", "--test-dir", str(build), "-L", "core", "--show-only=json-v1"], stdout=subprocess.PIPE,
                                        check=True).stdout)["tests"]
-    programs = sorted(test["command"][0] for test in listed if test["command"][0].startswith(str(build)))
-    programs = [path for path in programs if not NOT_UNDER_VALGRIND.search(pathlib.Path(path).name)][piece::VALGRIND_PIECES]
+    programs = sorted([str(build / test["name"]), *test["command"][1:]] for test in listed
+                      if (build / test["name"]).exists() and not NOT_UNDER_VALGRIND.search(test["name"]))[piece::VALGRIND_PIECES]
     options = ["-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--main-stacksize=67108864"]
     bad = []
-    for path in programs:
-        done = subprocess.run(["valgrind", *options, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=build)
+    for command in programs:
+        done = subprocess.run(["valgrind", *options, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=build)
         if done.returncode:
-            bad.append(pathlib.Path(path).name)
+            bad.append(pathlib.Path(command[0]).name)
             print(done.stdout[-6000:], flush=True)
     print(f"valgrind: {len(programs) - len(bad)} of {len(programs)} programs are clean", *bad, flush=True)
     return not bad and bool(programs)
