@@ -58,6 +58,37 @@ static trn_status show(spark_rpc *rpc, const Spark__Connect__TrnShow *show, spar
 
 /* ---- DESCRIBE ---- */
 
+/* Of a temporary view. */
+static trn_status describe_view_column(spark_rpc *rpc, const Spark__Connect__TrnDescribe *describe, spark_table *out,
+                                       trn_error **error) {
+  trn_plan *plan = NULL;
+  const char *rows[3][2] = {{"col_name", NULL}, {"data_type", NULL}, {"comment", "NULL"}};
+  trn_status status = spark__plan_table(rpc, describe->name, &plan, error);
+  for (uint32_t i = 0; !status && i < plan->field_count && !rows[0][1]; i++) {
+    trn_strbuf type = {0};
+    if (strcasecmp(plan->fields[i].name, describe->column) != 0) continue;
+    spark__type_simple(&type, plan->fields[i].type);
+    rows[0][1] = trn__arena_strdup(rpc->arena, plan->fields[i].name);
+    rows[1][1] = type.failed ? NULL : trn__arena_strdup(rpc->arena, type.data);
+    trn__strbuf_finish(&type);
+    if (!rows[0][1] || !rows[1][1]) status = trn__no_memory(error);
+  }
+  trn_plan_unref(plan);
+  if (status) return status;
+  const char *name = trn__arena_printf(rpc->arena, "`%s`", describe->column);
+  if (!name || spark__table_init(out, rpc->arena, "info_name:s! info_value:s!")) return trn__no_memory(error);
+  if (!rows[0][1])
+    return spark__raise(error, TRN_INVALID_ARGUMENT, "COLUMN_NOT_FOUND", "colName", name, "caseSensitiveConfig",
+                        "\"spark.sql.caseSensitive\"", NULL, NULL);
+  for (size_t i = 0; i < 3; i++) {
+    spark_cell *cell = spark__table_add(out);
+    if (!cell) return trn__no_memory(error);
+    cell[0] = spark__cell_text(rows[i][0]);
+    cell[1] = spark__cell_text(rows[i][1]);
+  }
+  return TRN_OK;
+}
+
 static trn_status describe_plan(spark_rpc *rpc, const Spark__Connect__TrnDescribe *describe, spark_table *out,
                                 trn_error **error) {
   trn_plan *plan = NULL;
@@ -66,8 +97,8 @@ static trn_status describe_plan(spark_rpc *rpc, const Spark__Connect__TrnDescrib
     trn_status answered = spark__describe_table(rpc, describe, out, &found, error);
     if (answered || found) return answered;
   }
-  if (*describe->column || describe->json || describe->n_partitions)
-    return unsupported(error, "DESCRIBE", "of a column, partition or as JSON");
+  if (describe->json || describe->n_partitions) return unsupported(error, "DESCRIBE", "of a view's partition or as JSON");
+  if (*describe->column) return describe_view_column(rpc, describe, out, error);
   if (spark__table_init(out, rpc->arena, "col_name:s! data_type:s! comment:s")) return trn__no_memory(error);
   trn_status status = describe->query ? spark__plan_relation(rpc, describe->query, &plan, error)
                                       : spark__plan_table(rpc, describe->name, &plan, error);

@@ -680,7 +680,7 @@ trn_status spark__describe_database(spark_rpc *rpc, const Spark__Connect__TrnDes
                            {"Comment", info.comment ? info.comment : ""},
                            {"Location", info.location ? location_text(rpc, info.location) : ""},
                            {"Owner", info.owner ? info.owner : ""}};
-  if (spark__table_init(out, rpc->arena, "info_name:s! info_value:s!")) return trn__no_memory(error);
+  if (spark__table_init(out, rpc->arena, "info_name:s! info_value:s")) return trn__no_memory(error);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (!rows[i][1] || add(out, rows[i][0], rows[i][1], NULL)) return trn__no_memory(error);
   if (!describe->extended) return TRN_OK;

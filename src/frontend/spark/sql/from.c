@@ -216,7 +216,10 @@ static sql_relation *named_table(sql_parser *p) {
   out->read->read_type_case = SPARK__CONNECT__READ__READ_TYPE_NAMED_TABLE;
   out->read->named_table = SQL_NEW(p, Spark__Connect__Read__NamedTable, spark__connect__read__named_table);
   out->read->named_table->unparsed_identifier = sql__join_path(p, &parts);
-  if (at_temporal(p)) sql__fail_unimplemented(p, p->at, "VERSION or TIMESTAMP AS OF");
+  if (at_temporal(p)) { /* no table here has versions */
+    trn_kv param = {"relationId", sql__join_texts(p, &parts, "`", ".")};
+    sql__fail(p, p->at, p->at, "UNSUPPORTED_FEATURE.TIME_TRAVEL", "0A000", &param, 1);
+  }
   if (sql__kind(p) == KW_WITH && sql__ahead(p, 1) == SQL_LEFT_PAREN) table_options(p, out->read->named_table);
   return sample_and_alias(p, out, start);
 }

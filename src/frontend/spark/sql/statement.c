@@ -179,6 +179,7 @@ static void set(sql_parser *p, spark_sql_statement *out) {
                 ? sql__identifier(p)
                 : trimmed(p, p->tokens[eq].start + p->tokens[eq].size, p->tokens[end].start);
   }
+  if (value == NULL && strchr(key, ' ') != NULL) sql__fail(p, p->at, end - 1, "INVALID_SET_SYNTAX", "42000", NULL, 0);
   set_entry(p, out, key, value);
   p->at = end;
 }
