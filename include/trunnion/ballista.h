@@ -45,6 +45,8 @@ typedef struct trn_ballista_options {
   unsigned fetches_max;   /**< partitions fetched at once, of one query; default 4 */
   unsigned timeout_ms;    /**< for an answer of the scheduler; default 20,000 */
   unsigned threads;       /**< that decompress results; default: cores */
+  /** Files are written here, and not by the cluster's executors, which must see the directory under the same path. */
+  bool writes_locally;
 } trn_ballista_options;
 
 /** A backend around `local` (a reference is taken). Does not connect: an unreachable scheduler fails queries with

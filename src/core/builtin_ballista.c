@@ -1,11 +1,64 @@
 /* The Ballista backend from a configuration: a layer around any backend, or a backend with an embedded one inside. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/registry.h"
 #include <trunnion/ballista.h>
 
-enum { SETTINGS_MAX = 256 };
+enum { SETTINGS_MAX = 256, PEM_BYTES_MAX = 1 << 20 };
+
+/* Texts of files that the options refer to while the backend is made. */
+typedef struct pem_files {
+  char *ca, *cert, *key;
+} pem_files;
+
+static void pem_finish(pem_files *files) {
+  if (files->key) explicit_bzero(files->key, strlen(files->key));
+  free(files->ca);
+  free(files->cert);
+  free(files->key);
+}
+
+/* The text of the file that `key` names; NULL: none is named. Gives *out (free). */
+static trn_status read_pem(const trn_config *config, const char *key, char **out, trn_error **error) {
+  const char *path = NULL;
+  trn_status status = trn_config_text(config, key, &path, error);
+  if (status || !path) return status;
+  FILE *file = fopen(path, "rb");
+  char *text = file ? malloc(PEM_BYTES_MAX + 1) : NULL;
+  size_t size = text ? fread(text, 1, PEM_BYTES_MAX + 1, file) : 0;
+  if (file && !text)
+    status = trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "No memory");
+  else if (!file || ferror(file) || size > PEM_BYTES_MAX)
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: %s: cannot read %s, a file of up to 1 MiB",
+                           trn_config_origin(trn_config_get(config, key)), key, path);
+  if (file) fclose(file);
+  if (status) {
+    free(text);
+    return status;
+  }
+  text[size] = 0;
+  *out = text;
+  return TRN_OK;
+}
+
+static trn_status read_tls(const trn_config *config, pem_files *files, trn_ballista_options *options,
+                           trn_error **error) {
+  trn_status status = trn_config_bool(config, "tls", &options->scheduler_tls, error);
+  if (!status) status = trn_config_bool(config, "executor_tls", &options->executor_tls, error);
+  if (!status) status = read_pem(config, "ca", &files->ca, error);
+  if (!status) status = read_pem(config, "cert", &files->cert, error);
+  if (!status) status = read_pem(config, "key", &files->key, error);
+  if (!status && !files->cert != !files->key)
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: ballista: 'cert' and 'key' go together",
+                           trn_config_origin(config));
+  if (!status && files->ca && !options->scheduler_tls && !options->executor_tls)
+    status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: ballista: 'ca' without 'tls' or 'executor_tls'",
+                           trn_config_origin(config));
+  options->ca_pem = files->ca, options->cert_pem = files->cert, options->key_pem = files->key;
+  return status;
+}
 
 /* One of `names`, by its place. */
 static trn_status read_choice(const trn_config *config, const char *key, const char *const *names, int *out,
@@ -55,12 +108,15 @@ trn_status trn__ballista_layer(void *user, const trn_registry *registry, const t
                                trn_backend **out, trn_error **error) {
   static const char *const keys[] = {"scheduler",    "fallback",     "functions", "settings", "spool_dir",
                                      "inline",       "fetch_memory", "fetches",   "timeout",  "tls",
-                                     "executor_tls", "embedded",     NULL};
+                                     "executor_tls", "ca",           "cert",      "key",      "writes",
+                                     "embedded",     NULL};
   static const char *const fallbacks[] = {"local", "refuse", NULL};
   static const char *const functions[] = {"auto", "all", "stock", NULL};
+  static const char *const writers[] = {"cluster", "local", NULL};
   static const char scheme[] = "ballista://";
   trn_kv settings[SETTINGS_MAX];
-  int fallback = 0, has = 0;
+  pem_files files = {0};
+  int fallback = 0, has = 0, writer = 0;
   trn_ballista_options options = {
       .struct_size = sizeof options, .connector = trn_registry_connector(registry), .settings = settings};
   (void)user;
@@ -70,17 +126,21 @@ trn_status trn__ballista_layer(void *user, const trn_registry *registry, const t
   if (!status) status = read_choice(config, "functions", functions, &has, error);
   if (!status) status = read_settings(trn_config_get(config, "settings"), settings, &options.setting_count, error);
   if (!status) status = trn_config_text(config, "spool_dir", &options.spool_directory, error);
-  if (!status) status = trn_config_bool(config, "tls", &options.scheduler_tls, error);
-  if (!status) status = trn_config_bool(config, "executor_tls", &options.executor_tls, error);
+  if (!status) status = read_choice(config, "writes", writers, &writer, error);
+  if (!status) status = read_tls(config, &files, &options, error);
   if (!status) status = read_numbers(config, &options, error);
   if (!status && !options.scheduler)
     status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: ballista: 'scheduler' is missing",
                            trn_config_origin(config));
-  if (status) return status;
-  if (strncmp(options.scheduler, scheme, strlen(scheme)) == 0) options.scheduler += strlen(scheme);
-  options.fallback = (trn_ballista_fallback)fallback;
-  options.functions = (trn_ballista_functions)has;
-  return trn_ballista_backend_create(&options, inner, out, error);
+  if (!status) {
+    if (strncmp(options.scheduler, scheme, strlen(scheme)) == 0) options.scheduler += strlen(scheme);
+    options.fallback = (trn_ballista_fallback)fallback;
+    options.functions = (trn_ballista_functions)has;
+    options.writes_locally = writer == 1;
+    status = trn_ballista_backend_create(&options, inner, out, error);
+  }
+  pem_finish(&files);
+  return status;
 }
 
 trn_status trn__ballista_backend(void *user, const trn_registry *registry, const trn_config *config, trn_backend **out,

@@ -140,6 +140,56 @@ def test_writing(falling_back, tmp_path):
     assert sorted((r.n_regionkey, r.n) for r in back.collect()) == [(k, 5) for k in range(5)]
 
 
+def names(folder):
+    """What is in it, without what a write keeps for itself."""
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_executors_write(spark, tpch_folder, tmp_path):
+    """A server that refuses what the cluster does not run: so they wrote."""
+    import duckdb
+    lines, ended = spark.table("lineitem"), spark.sql("select n_regionkey r, count(*) n from nation group by 1")
+    for name, frame in [("plain", lines), ("ended", ended)]:
+        frame.write.parquet(f"{tmp_path}/{name}")
+    lines.write.partitionBy("l_returnflag", "l_linestatus").parquet(f"{tmp_path}/parted")
+    ended.write.mode("append").parquet(f"{tmp_path}/ended")
+    assert names(tmp_path / "parted") == ["_SUCCESS", "l_returnflag=A", "l_returnflag=N", "l_returnflag=R"]
+    assert all(name == "_SUCCESS" or name.startswith("part-") for name in names(tmp_path / "plain"))
+    told = "select count(*), sum(l_orderkey), count(distinct l_comment) from"
+    right = duckdb.sql(f"{told} '{tpch_folder}/lineitem.parquet'").fetchone()
+    assert duckdb.sql(f"{told} '{tmp_path}/plain/*.parquet'").fetchone() == right
+    assert duckdb.sql(f"{told} read_parquet('{tmp_path}/parted/*/*/*.parquet', hive_partitioning=true)").fetchone() == right
+    rows = duckdb.sql(f"select r, n from '{tmp_path}/ended/*.parquet' order by 1").fetchall()
+    assert rows == [(k, 5) for k in range(5) for _ in range(2)]
+
+
+def test_a_write_that_fails_leaves_nothing(spark, tmp_path):
+    text = failure(lambda: spark.sql("select l_orderkey / (l_orderkey - l_orderkey) q from lineitem").write.parquet(f"{tmp_path}/x"))
+    assert "DIVIDE_BY_ZERO" in text and names(tmp_path) == []
+
+
+def test_writes_can_stay_here(cluster, tmp_path):
+    (tmp_path / "trunnion.yaml").write_text(
+        f'backend: {{ballista: {{scheduler: "{cluster.url}", fallback: refuse, writes: local}}}}\n')
+    with Server("--config", tmp_path / "trunnion.yaml") as server:
+        spark = session(server)
+        before = jobs(cluster)
+        spark.range(100000).write.parquet(f"{tmp_path}/here")
+        assert jobs(cluster).keys() == before.keys()
+        spark.read.parquet(f"{tmp_path}/here").write.parquet(f"{tmp_path}/too")
+        assert spark.read.parquet(f"{tmp_path}/too").count() == 100000
+        spark.stop()
+
+
+def test_a_job_has_the_id_that_its_query_has(cluster, spark):
+    """So it can be cancelled before the scheduler has said anything, and is told of without being asked for."""
+    assert spark.sql("select count(*) n from region").collect()[0].n == 5
+    with urllib.request.urlopen(f"http://{cluster.address}/api/jobs", timeout=PATIENCE) as answer:
+        known = [(job["job_id"], job["job_name"]) for job in json.load(answer)]
+    assert known and all(id == name for id, name in known if len(name) == 36)
+    assert any(len(name) == 36 for _, name in known)
+
+
 def test_large_rows_of_a_client_wait_in_files(cluster, tmp_path):
     """Beyond what travels in a plan; the files go with what needs them."""
     import pandas
@@ -183,6 +233,10 @@ def test_a_stock_cluster_refuses_by_the_function_s_name(stock_cluster, tpch_fold
     ('"ballista://127.0.0.1:1"', None),
     ('{ballista: {scheduler: "127.0.0.1:1", settings: {ballista.planner.adaptive.enabled: "false"}}, embedded: {threads: 1}}', None),
     ("{ballista: {fallback: local}}", "'scheduler' is missing"),
+    ('{ballista: {scheduler: "a:1", writes: nowhere}}', "writes is 'cluster' or 'local', not 'nowhere'"),
+    ('{ballista: {scheduler: "a:1", tls: true, ca: /no/such.pem}}', "cannot read /no/such.pem"),
+    ('{ballista: {scheduler: "a:1", ca: /dev/null}}', "'ca' without 'tls'"),
+    ('{ballista: {scheduler: "a:1", tls: true, cert: /dev/null}}', "'cert' and 'key' go together"),
     ('{ballista: {scheduler: "a:1", fallback: maybe}}', "fallback is 'local' or 'refuse', not 'maybe'"),
     ('{ballista: {scheduler: "a:1", spool_dir: /no/such/folder}}', "spool directory '/no/such/folder'"),
     ('{ballista: {scheduler: "a:1", fetch_memroy: 1M}}', "fetch_memory"),
@@ -245,6 +299,41 @@ def test_cancelled_queries_end_on_the_cluster(programs, tpch_folder, tmp_path):
         assert texts and "OPERATION_CANCELED" in texts[0]
         wait_for(lambda: all("Cancelled" in status for status in jobs(cluster).values()))
         assert spark.sql("select 1 as one").collect()[0].one == 1
+        spark.stop()
+
+
+def test_a_cancelled_join_gives_its_executor_back(programs, tpch_folder, tmp_path):
+    """3.6 thousand million pairs: without a place to stop at, the one core of this cluster would be gone for long."""
+    with Cluster(tmp_path / "c", "--executors", "1") as cluster, Server("--backend", cluster.url, "--fallback", "refuse") as server:
+        spark = open_tables(session(server), tpch_folder)
+        pairs = "select count(*) n from lineitem a join lineitem b on a.l_comment < b.l_comment"
+        for _ in range(2):
+            texts = []
+            thread = threading.Thread(target=lambda: texts.append(failure(lambda: spark.sql(pairs).collect())), daemon=True)
+            thread.start()
+            wait_for(lambda: any("Running" in status for status in jobs(cluster).values()))
+            time.sleep(1)  # into the join
+            assert spark.interruptAll()
+            thread.join(PATIENCE)
+            assert texts and "OPERATION_CANCELED" in texts[0]
+            assert spark.sql("select count(*) n from nation").collect()[0].n == 25
+        spark.stop()
+
+
+def test_a_write_that_is_cancelled_leaves_nothing(programs, tpch_folder, tmp_path):
+    with Cluster(tmp_path / "c", "--executors", "1") as cluster, Server("--backend", cluster.url, "--fallback", "refuse") as server:
+        spark = open_tables(session(server), tpch_folder)
+        pairs = spark.sql("select a.l_comment from lineitem a join lineitem b on a.l_comment < b.l_comment")
+        texts = []
+        thread = threading.Thread(target=lambda: texts.append(failure(lambda: pairs.write.csv(f"{tmp_path}/out"))), daemon=True)
+        thread.start()
+        wait_for(lambda: any("Running" in status for status in jobs(cluster).values()))
+        time.sleep(1)  # into the files
+        assert spark.interruptAll()
+        thread.join(PATIENCE)
+        assert texts and "OPERATION_CANCELED" in texts[0]
+        wait_for(lambda: names(tmp_path / "out") == [] and not (tmp_path / "out").exists())
+        assert spark.sql("select count(*) n from nation").collect()[0].n == 25
         spark.stop()
 
 

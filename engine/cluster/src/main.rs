@@ -6,7 +6,6 @@
 use ballista_core::config::LogRotationPolicy;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_executor::health::{ExecutorHealth, spawn_health_server};
-use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
 use clap::Parser;
@@ -107,9 +106,8 @@ async fn scheduler(command: SchedulerCommand) -> Result<()> {
     let address = listener.local_addr()?;
     options.bind_port = address.port();
     let config: SchedulerConfig = options.try_into()?;
-    let config = sessions::scheduler(config, functions);
+    let (cluster, config) = sessions::scheduler(config, functions).await?;
     config.validate()?;
-    let cluster = BallistaCluster::new_from_config(&config).await?;
     let server = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config)).await?;
     say(&format!("scheduler ready on {address}"));
     tokio::select! {

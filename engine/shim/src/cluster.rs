@@ -10,6 +10,7 @@ pub use crate::abi::{EngineBytes, EngineError, FUNCTION_ABI, FunctionLibrary, Kv
 pub use crate::error::{Failure, STACK_SIZE, guard, guard_void};
 pub use crate::ipc::owned_bytes;
 pub use crate::runtime::{silence_panics, slice, text};
+pub use crate::travel::{LogicalCodec, PhysicalCodec, prepare};
 
 /// Functions of C libraries and of this crate.
 #[derive(Clone)]

@@ -2,25 +2,24 @@
 //! name; what it lacks is said in other words here (ranges, rows in memory, packed expressions), or refused by name.
 use crate::error::{Failure, Fallible};
 use crate::features::arrow::array::{Array, RecordBatch};
-use crate::features::arrow::datatypes::{DataType, SchemaRef};
+use crate::features::arrow::datatypes::DataType;
 use crate::features::datafusion::catalog::{MemTable, TableProvider};
 use crate::features::datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use crate::features::datafusion::common::{Column, ScalarValue, TableReference};
+use crate::features::datafusion::common::{Column, ScalarValue};
 use crate::features::datafusion::datasource::listing::ListingTable;
 use crate::features::datafusion::datasource::source_as_provider;
 use crate::features::datafusion::error::Result;
-use crate::features::datafusion::execution::{FunctionRegistry, TaskContext};
+use crate::features::datafusion::execution::FunctionRegistry;
 use crate::features::datafusion::logical_expr::expr::ScalarFunction;
-use crate::features::datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder, TableScan, lit};
+use crate::features::datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, lit};
 use crate::features::datafusion_proto::bytes::logical_plan_to_bytes_with_extension_codec;
-use crate::features::datafusion_proto::logical_plan::LogicalExtensionCodec;
 use crate::features::datafusion_proto::protobuf::LogicalPlanNode;
 use crate::features::futures::executor::block_on;
 use crate::features::prost::Message;
 use crate::fused::unpacked;
 use crate::range::Range;
 use crate::runtime::Session;
-use std::sync::Arc;
+use crate::travel::{Sender, travels};
 
 pub const FORMAT: &str = "ballista.logical.v1";
 /// The same plan below an EXPLAIN: rows of plan_type and plan, both texts, come out.
@@ -34,41 +33,8 @@ const RANGE_MAX: u64 = 10_000_000;
 /// What a scheduler takes in one message (16 MiB), without what is around the plan.
 const PLAN_BYTES_MAX: usize = (16 << 20) - (64 << 10);
 
-fn cannot(what: impl std::fmt::Display) -> Failure {
+pub fn cannot(what: impl std::fmt::Display) -> Failure {
     Failure::unimplemented(format!("{what} cannot run on a Ballista cluster"))
-}
-
-/// Says no to all that is not DataFusion's own.
-#[derive(Debug)]
-struct Codec;
-
-impl LogicalExtensionCodec for Codec {
-    fn try_decode(&self, _: &[u8], _: &[LogicalPlan], _: &TaskContext) -> Result<Extension> {
-        Err(cannot("an operator of somebody's own").into())
-    }
-
-    fn try_encode(&self, node: &Extension, _: &mut Vec<u8>) -> Result<()> {
-        Err(cannot(node.node.name()).into())
-    }
-
-    fn try_decode_table_provider(
-        &self,
-        _: &[u8],
-        name: &TableReference,
-        _: SchemaRef,
-        _: &TaskContext,
-    ) -> Result<Arc<dyn TableProvider>> {
-        Err(cannot(format!("the table {name}")).into())
-    }
-
-    fn try_encode_table_provider(
-        &self,
-        name: &TableReference,
-        _: Arc<dyn TableProvider>,
-        _: &mut Vec<u8>,
-    ) -> Result<()> {
-        Err(cannot(format!("the table {name}")).into())
-    }
 }
 
 // ---- rows ----
@@ -198,7 +164,9 @@ fn relation(session: &Session, plan: LogicalPlan) -> Result<Transformed<LogicalP
         }
         // Rows are the same in whichever partition.
         LogicalPlan::Repartition(repartition) => Some(repartition.input.as_ref().clone()),
-        LogicalPlan::Extension(extension) => return Err(cannot(extension.node.name()).into()),
+        LogicalPlan::Extension(extension) if !travels(extension.node.as_ref()) => {
+            return Err(cannot(extension.node.name()).into());
+        }
         LogicalPlan::RecursiveQuery(_) => return Err(cannot("a recursive query").into()),
         _ => None,
     };
@@ -210,14 +178,25 @@ fn relation(session: &Session, plan: LogicalPlan) -> Result<Transformed<LogicalP
 
 /// What stops a query before its plan is looked at more closely; the optimizer would only spend time on it.
 fn check(plan: &LogicalPlan) -> Result<()> {
-    plan.apply_with_subqueries(|node| match node {
-        LogicalPlan::Extension(extension) => Err(cannot(extension.node.name()).into()),
-        LogicalPlan::RecursiveQuery(_) => Err(cannot("a recursive query").into()),
-        // A scheduler plans them at the root only, and ours is below the projection that gives names.
-        LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => Err(cannot("EXPLAIN as a query").into()),
-        _ => Ok(TreeNodeRecursion::Continue),
+    let (mut writes, mut repartitions) = (false, false);
+    plan.apply_with_subqueries(|node| {
+        match node {
+            LogicalPlan::Extension(extension) if !travels(extension.node.as_ref()) => {
+                return Err(cannot(extension.node.name()).into());
+            }
+            LogicalPlan::Extension(extension) => writes |= extension.node.name() == "Write",
+            LogicalPlan::Repartition(_) => repartitions = true,
+            LogicalPlan::RecursiveQuery(_) => return Err(cannot("a recursive query").into()),
+            // A scheduler plans them at the root only, and ours is below the projection that gives names.
+            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => return Err(cannot("EXPLAIN as a query").into()),
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(())
+    match writes && repartitions {
+        true => Err(cannot("a write into a given number of files").into()),
+        false => Ok(()),
+    }
 }
 
 pub fn encode(session: &Session, plan: &LogicalPlan, is_explained: bool) -> Fallible<Vec<u8>> {
@@ -227,7 +206,7 @@ pub fn encode(session: &Session, plan: &LogicalPlan, is_explained: bool) -> Fall
     if is_explained {
         plan = LogicalPlanBuilder::from(plan).explain(false, false)?.build()?;
     }
-    let bytes = logical_plan_to_bytes_with_extension_codec(&plan, &Codec).map_err(|error| {
+    let bytes = logical_plan_to_bytes_with_extension_codec(&plan, &Sender).map_err(|error| {
         let failure = Failure::from(error);
         match failure.status {
             crate::abi::status::RESOURCE_EXHAUSTED | crate::abi::status::CANCELLED => failure,

@@ -43,6 +43,7 @@ mod sql;
 mod statement;
 mod table;
 mod text;
+mod travel;
 mod watched;
 mod write;
 mod write_groups;

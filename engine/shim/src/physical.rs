@@ -149,6 +149,22 @@ impl PhysicalOptimizerRule for LimitsInOrder {
     }
 }
 
+/// What `YieldInJoins` does.
+pub fn yielding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.transform_up(|node| {
+        let multiplies = node.is::<NestedLoopJoinExec>()
+            || node.is::<CrossJoinExec>()
+            || node.is::<HashJoinExec>()
+            || node.is::<SortMergeJoinExec>()
+            || node.is::<UnnestExec>();
+        Ok(match multiplies {
+            true => Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>),
+            false => Transformed::no(node),
+        })
+    })
+    .map(|transformed| transformed.data)
+}
+
 /// Operators that make many batches out of one hand the thread back now and then: otherwise a cross join holds it, and
 /// cannot be cancelled, until it is done.
 #[derive(Debug)]
@@ -160,18 +176,7 @@ impl PhysicalOptimizerRule for YieldInJoins {
     }
 
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let multiplies = node.is::<NestedLoopJoinExec>()
-                || node.is::<CrossJoinExec>()
-                || node.is::<HashJoinExec>()
-                || node.is::<SortMergeJoinExec>()
-                || node.is::<UnnestExec>();
-            Ok(match multiplies {
-                true => Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>),
-                false => Transformed::no(node),
-            })
-        })
-        .map(|transformed| transformed.data)
+        yielding(plan)
     }
 
     fn schema_check(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::error::{Failure, Fallible};
 use crate::features::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use crate::features::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use crate::features::datafusion::catalog::Session;
-use crate::features::datafusion::common::config::{CsvOptions, JsonOptions, TableParquetOptions};
+use crate::features::datafusion::common::config::{CsvOptions, JsonOptions, TableOptions, TableParquetOptions};
 use crate::features::datafusion::common::file_options::csv_writer::CsvWriterOptions;
 use crate::features::datafusion::common::file_options::json_writer::JsonWriterOptions;
 use crate::features::datafusion::common::tree_node::TreeNodeRecursion;
@@ -31,9 +31,11 @@ use crate::features::url::Url;
 use crate::machine::{Columns, Machine, column_name};
 use crate::output::Output;
 use crate::source::set_all;
+use crate::travel::{Place, put_text};
 use std::collections::HashMap;
 use std::fmt;
-use std::path::Path;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,16 +73,36 @@ impl Spec {
         Ok(Self { format, directory, options, names, partition_by })
     }
 
+    /// As `read` wants it.
+    fn put(&self, out: &mut Vec<u8>) {
+        let put_count = |out: &mut Vec<u8>, count: usize| out.extend((count as u32).to_le_bytes());
+        put_text(out, &self.format);
+        put_text(out, &self.directory);
+        put_count(out, self.options.len());
+        for (key, value) in &self.options {
+            put_text(out, key);
+            put_text(out, value);
+        }
+        put_count(out, self.names.len());
+        self.names.iter().for_each(|name| put_text(out, name));
+        put_count(out, self.partition_by.len());
+        self.partition_by.iter().for_each(|place| put_count(out, *place));
+    }
+
     fn pairs(&self) -> Vec<(&str, &str)> {
         self.options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
     }
 
-    /// Partition `number`'s directory, or the one file in it.
-    fn url(&self, number: usize) -> Fallible<ListingTableUrl> {
-        let directory = Path::new(&self.directory).join(number.to_string());
+    /// Of partition `number`.
+    fn folder(&self, number: usize) -> PathBuf {
+        Path::new(&self.directory).join(number.to_string())
+    }
+
+    /// A partition's directory, or the one file in it.
+    fn url(&self, directory: &Path) -> Fallible<ListingTableUrl> {
         let url = match self.partition_by.is_empty() {
             true => Url::from_file_path(directory.join("data")),
-            false => Url::from_directory_path(&directory),
+            false => Url::from_directory_path(directory),
         };
         let url = url.map_err(|()| Failure::invalid(format!("not a directory's name: {}", self.directory)))?;
         Ok(ListingTableUrl::try_new(url, None)?)
@@ -137,6 +159,29 @@ impl UserDefinedLogicalNodeCore for Write {
     }
 }
 
+/// The one column that comes out.
+fn count_schema(name: &str) -> Fallible<DFSchemaRef> {
+    let field = Arc::new(Field::new(name, DataType::Int64, false));
+    Ok(Arc::new(DFSchema::from_unqualified_fields(vec![field].into(), HashMap::new())?))
+}
+
+impl Write {
+    /// For a scheduler; the input travels by itself.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put_text(out, self.schema.field(0).name());
+        self.spec.put(out);
+    }
+
+    pub fn get(reader: &mut Reader, input: LogicalPlan) -> Fallible<Self> {
+        let schema = count_schema(reader.str()?)?;
+        let spec = Spec::read(reader)?;
+        if spec.names.len() != input.schema().fields().len() {
+            return Err(reader.invalid("not a name for each column"));
+        }
+        Ok(Self { input, spec, schema })
+    }
+}
+
 impl Machine<'_> {
     pub fn write(&mut self) -> Fallible<()> {
         let id = self.reader.u32()?;
@@ -146,9 +191,8 @@ impl Machine<'_> {
             return Err(self.reader.invalid("not a name for each column"));
         }
         let mut columns = Columns::default();
-        let field = Arc::new(Field::new(column_name(id), DataType::Int64, false));
-        columns.add(id, Arc::clone(&field))?;
-        let schema = Arc::new(DFSchema::from_unqualified_fields(vec![field].into(), HashMap::new())?);
+        let schema = count_schema(&column_name(id))?;
+        columns.add(id, Arc::clone(&schema.fields()[0]))?;
         let node = Arc::new(Write { input: input.plan.as_ref().clone(), spec, schema });
         self.push_relation(LogicalPlan::Extension(Extension { node }), Arc::new(columns), &[&input], 1)
     }
@@ -163,12 +207,11 @@ enum Settings {
 }
 
 impl Settings {
-    fn new(session: &dyn Session, spec: &Spec) -> Fallible<Self> {
-        let defaults = session.default_table_options();
+    /// `defaults`: with the session's settings in them.
+    fn new(defaults: TableOptions, spec: &Spec) -> Fallible<Self> {
         Ok(match spec.format.as_str() {
             "parquet" => {
-                let mut options: TableParquetOptions = defaults.parquet;
-                options.global = session.config_options().execution.parquet.clone();
+                let options: TableParquetOptions = defaults.parquet;
                 Self::Parquet(set_all(options, &spec.pairs())?)
             }
             "csv" => {
@@ -193,8 +236,9 @@ impl Settings {
 }
 
 #[derive(Debug)]
-struct WriteExec {
+pub struct WriteExec {
     input: Arc<dyn ExecutionPlan>,
+    place: Place,
     spec: Arc<Spec>,
     settings: Settings,
     /// The count's.
@@ -210,14 +254,21 @@ pub fn plan(
     session: &dyn Session,
 ) -> Fallible<Option<Arc<dyn ExecutionPlan>>> {
     let Some(write) = node.downcast_ref::<Write>() else { return Ok(None) };
-    let settings = Settings::new(session, &write.spec)?;
+    let defaults = session.default_table_options().combine_with_session_config(session.config_options());
+    let settings = Settings::new(defaults, &write.spec)?;
     let schema = Arc::clone(write.schema.inner());
-    let exec = WriteExec::new(Arc::clone(input), Arc::new(write.spec.clone()), settings, schema)?;
+    let exec = WriteExec::new(Arc::clone(input), Place::Here, Arc::new(write.spec.clone()), settings, schema)?;
     Ok(Some(Arc::new(exec)))
 }
 
 impl WriteExec {
-    fn new(input: Arc<dyn ExecutionPlan>, spec: Arc<Spec>, settings: Settings, schema: SchemaRef) -> Fallible<Self> {
+    fn new(
+        input: Arc<dyn ExecutionPlan>,
+        place: Place,
+        spec: Arc<Spec>,
+        settings: Settings,
+        schema: SchemaRef,
+    ) -> Fallible<Self> {
         let actual = input.schema();
         if actual.fields().len() != spec.names.len() {
             return Err(Failure::internal("a write whose input has other columns than planned"));
@@ -236,11 +287,30 @@ impl WriteExec {
             input.pipeline_behavior(),
             input.boundedness(),
         );
-        Ok(Self { input, spec, settings, schema, output, properties: Arc::new(properties) })
+        Ok(Self { input, place, spec, settings, schema, output, properties: Arc::new(properties) })
     }
 
-    fn config(&self, number: usize) -> Fallible<FileSinkConfig> {
-        let url = self.spec.url(number)?;
+    /// For an executor; the input travels by itself.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put_text(out, self.schema.field(0).name());
+        self.spec.put(out);
+    }
+
+    pub fn get(reader: &mut Reader, input: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Fallible<Self> {
+        let schema = Arc::clone(count_schema(reader.str()?)?.inner());
+        let spec = Arc::new(Spec::read(reader)?);
+        let settings =
+            Settings::new(TableOptions::default_from_session_config(context.session_config().options()), &spec)?;
+        Self::new(input, Place::Unknown, spec, settings, schema)
+    }
+
+    /// The same in a task that has these partitions of the whole.
+    pub fn placed(&self, input: Arc<dyn ExecutionPlan>, place: Place) -> Fallible<Self> {
+        Self::new(input, place, Arc::clone(&self.spec), self.settings.clone(), Arc::clone(&self.schema))
+    }
+
+    fn config(&self, directory: &Path) -> Fallible<FileSinkConfig> {
+        let url = self.spec.url(directory)?;
         let fields = self.output.schema.fields();
         Ok(FileSinkConfig {
             original_url: url.to_string(),
@@ -262,6 +332,41 @@ impl WriteExec {
                 false => FileOutputMode::Directory,
             },
         })
+    }
+}
+
+/// A task's own directory, until all of its files are there: a task of a cluster may run again, or twice at once, and
+/// one of them counts. Those that do not leave nothing; whoever asked for the files passes over names of this form.
+struct Attempt {
+    folder: PathBuf,
+    place: PathBuf,
+}
+
+impl Attempt {
+    fn new(spec: &Spec, number: usize) -> Result<Self> {
+        let directory = Path::new(&spec.directory);
+        if !directory.is_dir() {
+            let why = "there is no such directory here: the files of a cluster's writes are on all of its machines";
+            return Err(not_written(Failure::new(status::FAILED_PRECONDITION, why).into(), &spec.directory));
+        }
+        // From the system's source of random numbers: other attempts may be on other machines.
+        let random = || RandomState::new().build_hasher().finish();
+        let name = format!(".attempt-{number}-{:016x}{:016x}", random(), random());
+        Ok(Self { folder: directory.join(name), place: spec.folder(number) })
+    }
+
+    fn keep(self, rows: u64) -> std::io::Result<()> {
+        match std::fs::rename(&self.folder, &self.place) {
+            Err(_) if rows == 0 && !self.folder.exists() => Ok(()),
+            Err(_) if self.place.is_dir() => Ok(()), // another task has written the same
+            result => result,
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder); // none, when it was kept
     }
 }
 
@@ -312,12 +417,7 @@ impl ExecutionPlan for WriteExec {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(WriteExec::new(
-                input,
-                Arc::clone(&self.spec),
-                self.settings.clone(),
-                Arc::clone(&self.schema),
-            )?)),
+            (Some(input), true) => Ok(Arc::new(self.placed(input, self.place.clone())?)),
             _ => Err(DataFusionError::Internal("a write has one input".to_string())),
         }
     }
@@ -333,10 +433,16 @@ impl ExecutionPlan for WriteExec {
             named
         });
         let directory = self.spec.directory.clone();
-        let (settings, config) = (self.settings.clone(), self.config(partition)?);
+        let number = self.place.of(partition)?;
+        let attempt = match &self.place {
+            Place::Here => None,
+            _ => Some(Attempt::new(&self.spec, number)?),
+        };
+        let folder = attempt.as_ref().map_or_else(|| self.spec.folder(number), |attempt| attempt.folder.clone());
+        let (settings, config) = (self.settings.clone(), self.config(&folder)?);
         let partition_by = self.spec.partition_by.clone();
         // Somebody writes the file of a result without rows, which has the schema.
-        let always = partition == 0 && self.spec.partition_by.is_empty();
+        let always = number == 0 && self.spec.partition_by.is_empty();
         let names = Arc::clone(&self.output.schema);
         let schema = Arc::clone(&self.schema);
         let written = async move {
@@ -357,6 +463,9 @@ impl ExecutionPlan for WriteExec {
                 true => error,
                 false => not_written(error, &directory),
             })?;
+            if let Some(attempt) = attempt {
+                attempt.keep(count).map_err(|error| not_written(error.into(), &directory))?;
+            }
             let column: ArrayRef = Arc::new(Int64Array::from(vec![i64::try_from(count).unwrap_or(i64::MAX)]));
             Ok(RecordBatch::try_new(schema, vec![column])?)
         };

@@ -83,6 +83,7 @@ static trn_status execute(void *self, trn_layer_session *session, const trn_exec
                           trn_operation **out, trn_error **error) {
   trn_ballista *b = self;
   bool stays = b->options.fallback == TRN_BALLISTA_FALLBACK_LOCAL && trn__ballista_is_trivial(request->plan);
+  stays |= b->options.writes_locally && trn__ballista_writes(request->plan);
   return stays ? trn_next_execute(session, request, out, error) : submit(b, session, request, out, error);
 }
 

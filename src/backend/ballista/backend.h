@@ -163,6 +163,8 @@ trn_status trn__ballista_job_error(const char *job_id, const char *text, trn_err
 const char *trn__ballista_own_function(const trn_plan *plan);
 /* It reads nothing but a few literal rows: sooner done than sent. */
 bool trn__ballista_is_trivial(const trn_plan *plan);
+/* It writes files. */
+bool trn__ballista_writes(const trn_plan *plan);
 
 /* ---- rows that are too large to travel in a plan (spool.c) ---- */
 trn_status trn__ballista_spool_create(const char *directory, trn_ballista_spool **out, trn_error **error);

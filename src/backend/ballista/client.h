@@ -9,6 +9,8 @@
 /* Gives a reference to the channel of the executor (or proxy) at `address`; made when it is first used. */
 trn_status trn__ballista_channel(trn_ballista_client *client, const char *address, trn_channel **out,
                                  trn_error **error);
+/* A reference to the scheduler's own. */
+trn_channel *trn__ballista_scheduler(trn_ballista_client *client);
 unsigned trn__ballista_timeout_ms(const trn_ballista_client *client);
 /* An error of a call: what it said, and who. Gives `*error`; returns the status. */
 trn_status trn__ballista_call_error(trn_status status, const char *message, const char *who, trn_error **error);

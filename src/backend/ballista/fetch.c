@@ -109,6 +109,7 @@ static char *who_of(const trn_ballista_location *l, const char *address) {
   return size < 0 ? NULL : out;
 }
 
+/* `address`: of the executor or the proxy; NULL: the scheduler is the proxy. */
 static trn_status start(trn_ballista_fetch *fetch, const char *address, trn_error **error) {
   static const trn_client_handlers handlers = {
       .struct_size = sizeof handlers, .on_message = on_message, .on_done = on_done};
@@ -117,7 +118,11 @@ static trn_status start(trn_ballista_fetch *fetch, const char *address, trn_erro
                                 .kind = TRN_METHOD_SERVER_STREAM,
                                 .handlers = &handlers,
                                 .user = fetch};
-  trn_status status = trn__ballista_channel(fetch->client, address, &fetch->channel, error);
+  trn_status status = TRN_OK;
+  if (address)
+    status = trn__ballista_channel(fetch->client, address, &fetch->channel, error);
+  else
+    fetch->channel = trn__ballista_scheduler(fetch->client);
   if (!status) status = trn_client_call_start(fetch->channel, &request, &fetch->call, error);
   return status;
 }
@@ -136,7 +141,8 @@ trn_status trn__ballista_fetch_open(trn_ballista_client *client, trn_ballista_jo
     fetch->handlers = *handlers;
     fetch->user = user;
     fetch->who = who_of(location, address);
-    status = fetch->who ? start(fetch, address, error) : trn__no_memory(error);
+    bool is_at_scheduler = job->is_proxied && !*job->proxy;
+    status = fetch->who ? start(fetch, is_at_scheduler ? NULL : address, error) : trn__no_memory(error);
     if (status) atomic_store(&fetch->refs, 1);
   }
   free(address);

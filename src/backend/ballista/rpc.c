@@ -143,6 +143,10 @@ trn_status trn__ballista_channel(trn_ballista_client *client, const char *addres
   return TRN_OK;
 }
 
+trn_channel *trn__ballista_scheduler(trn_ballista_client *client) {
+  return trn_channel_ref(client->scheduler);
+}
+
 trn_status trn__ballista_after(trn_ballista_client *client, unsigned delay_ms, void (*run)(void *argument),
                                void *argument) {
   return trn__pool_submit_after(client->pool, delay_ms, run, argument);

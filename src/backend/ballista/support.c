@@ -12,7 +12,6 @@ static trn_walk find_own(void *user, const trn_expr *expr, const trn_rel *holder
 static trn_walk find_own_relation(void *user, const trn_rel *rel) {
   const char **found = user;
   if (rel->kind == TRN_REL_WRITE) *found = "WRITE";
-  if (rel->kind == TRN_REL_SAMPLE) *found = "SAMPLE";
   return *found ? TRN_WALK_STOP : TRN_WALK_ON;
 }
 
@@ -29,7 +28,8 @@ static trn_walk find_work(void *user, const trn_rel *rel) {
   case TRN_REL_PROJECT:
   case TRN_REL_FILTER:
   case TRN_REL_LIMIT:
-  case TRN_REL_SORT: break;
+  case TRN_REL_SORT:
+  case TRN_REL_WRITE: break;
   default: *found = true;
   }
   return *found ? TRN_WALK_STOP : TRN_WALK_ON;
@@ -39,4 +39,16 @@ bool trn__ballista_is_trivial(const trn_plan *plan) {
   bool found = false;
   const trn_visitor visitor = {.rel = find_work, .user = &found};
   return !trn__plan_walk(plan->root, &visitor) && !found;
+}
+
+static trn_walk find_write(void *user, const trn_rel *rel) {
+  bool *found = user;
+  *found |= rel->kind == TRN_REL_WRITE;
+  return *found ? TRN_WALK_STOP : TRN_WALK_ON;
+}
+
+bool trn__ballista_writes(const trn_plan *plan) {
+  bool found = false;
+  const trn_visitor visitor = {.rel = find_write, .user = &found};
+  return trn__plan_walk(plan->root, &visitor) == TRN_RESOURCE_EXHAUSTED || found;
 }

@@ -24,7 +24,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::sync::Arc;
 use std::time::Duration;
-use trunnion_engine::cluster::{Failure, Functions, STACK_SIZE, silence_panics, slice, status, text};
+use trunnion_engine::cluster::{Failure, Functions, LogicalCodec, STACK_SIZE, silence_panics, slice, status, text};
 use trunnion_features::async_trait::async_trait;
 use trunnion_features::datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use trunnion_features::prost::Message;
@@ -151,7 +151,8 @@ async fn made(
         Arc::new(session_config_with_s3_support),
     );
     let jobs = Arc::new(Jobs::new(inner, Arc::clone(&hooks)));
-    config.override_logical_codec = Some(Arc::new(Codec::new(Arc::clone(&hooks))));
+    let codec = LogicalCodec::new(Arc::new(Codec::new(Arc::clone(&hooks))));
+    config = sessions::with_codecs(config, Some(Arc::new(codec)));
     config.job_id_generator = Some(Arc::new(Ids { jobs: Arc::clone(&jobs), hooks: Arc::clone(&hooks) }));
     config.validate().map_err(|error| Failure::invalid(error.to_string()))?;
     let cluster = Arc::new(InMemoryClusterState::default());
