@@ -1,5 +1,5 @@
 /* The worker pool. Workers start when there is work and nobody idle, and leave after a while without any. One small
- * timer thread, alive only while something is delayed, moves what is due into the queue. */
+ * timer thread, there while something is delayed and a while longer, moves what is due into the queue. */
 #include "core/core.h"
 
 #include <errno.h>
@@ -205,7 +205,7 @@ static void *timer_run(void *argument) {
   pool_thread *thread = argument;
   trn_pool *pool = thread->pool;
   pthread_mutex_lock(&pool->mu);
-  while (pool->heap_count || pool->queued) {
+  for (bool is_late = false; !is_late;) {
     int64_t now_ns = trn__now_ns();
     while (pool->heap_count && pool->heap[0]->due_ns <= now_ns) {
       queue_push(pool, heap_pop(pool));
@@ -213,10 +213,11 @@ static void *timer_run(void *argument) {
     }
     /* When no worker can be had the queue waits: later it is tried again. */
     bool is_stuck = pool->queued && !worker_provide(pool);
-    if (pool->stopping || (!pool->heap_count && !is_stuck)) break;
-    int64_t due_ns = is_stuck ? now_ns + (int64_t)POOL_RETRY_MS * 1000000 : pool->heap[0]->due_ns;
-    if (is_stuck && pool->heap_count && pool->heap[0]->due_ns < due_ns) due_ns = pool->heap[0]->due_ns;
-    wait_until(&pool->timer, &pool->mu, due_ns);
+    bool is_idle = !pool->heap_count && !is_stuck;
+    if (pool->stopping) break;
+    int64_t due_ns = now_ns + (int64_t)(is_idle ? POOL_IDLE_MS : POOL_RETRY_MS) * 1000000;
+    if (pool->heap_count && (!is_stuck || pool->heap[0]->due_ns < due_ns)) due_ns = pool->heap[0]->due_ns;
+    is_late = !wait_until(&pool->timer, &pool->mu, due_ns) && is_idle && !pool->heap_count;
   }
   pool->has_timer = false;
   thread_leave(thread);
