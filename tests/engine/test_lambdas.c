@@ -128,6 +128,16 @@ static void test_lambdas_stay_whole_where_expressions_are_moved(void **state) {
          "array_element(array_transform(l.xs, x -> x * r.k), 2) = 6 or l.k > r.k", "4;");
 }
 
+/* coalesce is never run itself: the engine runs what it means. */
+static void test_functions_that_mean_others_are_run_in_lambdas_and_deep_expressions(void **state) {
+  (void)state;
+  expect(JOINED("t.map(xs, x -> coalesce(x, k))") LISTS, "1,2,3;null;;4,1000;");
+  char sql[4096] = "select cast(";
+  for (int i = 0; i < 60; i++) strcat(sql, "coalesce(nullif(k, 1), 7) + ");
+  strcat(sql, "0 as varchar) from " LISTS "where k < 100");
+  expect(sql, "420;600;");
+}
+
 static void test_lambdas_stand_inside_of_lambdas(void **state) {
   (void)state;
   expect(JOINED("flatten(t.map(xs, x -> t.map(make_array(10, 20), y -> x + y + k)))") LISTS,
@@ -201,6 +211,7 @@ int main(void) {
       cmocka_unit_test(test_parts_of_arrays_are_seen_as_parts),
       cmocka_unit_test(test_elements_are_of_any_type),
       cmocka_unit_test(test_lambdas_stay_whole_where_expressions_are_moved),
+      cmocka_unit_test(test_functions_that_mean_others_are_run_in_lambdas_and_deep_expressions),
       cmocka_unit_test(test_lambdas_stand_inside_of_lambdas),
       cmocka_unit_test(test_lambdas_are_bound_from_left_to_right),
       cmocka_unit_test(test_what_a_lambda_meets_is_the_calls_failure),

@@ -136,8 +136,10 @@ impl LibraryLambda {
             });
         }
         let lambdas: Vec<Option<Lambda>> = bound.iter().map(|lambda| lambda.as_ref().map(Bound::table)).collect();
-        let pointers: Vec<*const Lambda> =
-            lambdas.iter().map(|lambda| lambda.as_ref().map_or(std::ptr::null(), |lambda| lambda as *const _)).collect();
+        let pointers: Vec<*const Lambda> = lambdas
+            .iter()
+            .map(|lambda| lambda.as_ref().map_or(std::ptr::null(), |lambda| lambda as *const _))
+            .collect();
         let mut out = FFI_ArrowArray::empty();
         let evaluate = self.function.evaluate.ok_or_else(|| Failure::internal("no evaluate"))?;
         call(&self.name, |error| unsafe {

@@ -6,20 +6,21 @@ use crate::error::Fallible;
 use crate::features::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use crate::features::arrow::compute::cast;
 use crate::features::arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use crate::features::datafusion::common::tree_node::{Transformed, TreeNode};
+use crate::features::datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use crate::features::datafusion::common::{DFSchema, ScalarValue};
 use crate::features::datafusion::error::{DataFusionError, Result};
 use crate::features::datafusion::execution::context::ExecutionProps;
 use crate::features::datafusion::logical_expr::expr::ScalarFunction;
 use crate::features::datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use crate::features::datafusion::logical_expr::simplify::SimplifyContext;
+use crate::features::datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use crate::features::datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
-    Volatility,
+    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
 };
 use crate::features::datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use crate::features::datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use crate::machine::{Depth, Machine, Parts, column_expr, column_name};
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
@@ -56,6 +57,18 @@ impl Hash for Fused {
     }
 }
 
+/// Some of the engine's functions, as coalesce, are never run themselves but as what they say that they mean.
+fn runnable(expr: Expr, context: &SimplifyContext) -> Result<Expr> {
+    let whole = expr.transform_up(|part| match part {
+        Expr::ScalarFunction(ScalarFunction { func, args }) => Ok(match func.simplify(args, context)? {
+            ExprSimplifyResult::Simplified(meant) => Transformed::yes(meant),
+            ExprSimplifyResult::Original(args) => Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args })),
+        }),
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(whole.data)
+}
+
 impl Fused {
     fn schema(&self, fields: &[FieldRef]) -> Schema {
         let named =
@@ -74,7 +87,8 @@ impl Fused {
         }
         let schema = Arc::new(DFSchema::try_from(schema.clone())?);
         let context = SimplifyContext::builder().with_schema(Arc::clone(&schema)).build();
-        let expr = ExprSimplifier::new(context).coerce(self.expr.clone(), &schema)?;
+        let expr = ExprSimplifier::new(context.clone()).coerce(self.expr.clone(), &schema)?;
+        let expr = runnable(expr, &context)?;
         let expr = create_physical_expr(&expr, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())?;
         *built = Some((types, Arc::clone(&expr)));
         Ok(expr)
@@ -142,7 +156,17 @@ pub fn unpacked(expr: &Expr) -> Result<Option<Expr>> {
 
 /// An expression that may be packed: closed but for columns, and the same however often it is computed.
 fn may_fuse(expr: &Expr) -> bool {
-    !expr.is_volatile() && !expr.exists(|part| Ok(matches!(part, Expr::LambdaVariable(_)))).unwrap_or(true)
+    let (mut used, mut bound) = (HashSet::new(), HashSet::new());
+    let walked = expr.apply(|part| {
+        match part {
+            // Variables have names of their own, whichever lambda they belong to.
+            Expr::LambdaVariable(variable) => _ = used.insert(variable.name.as_str()),
+            Expr::Lambda(lambda) => bound.extend(lambda.params.iter().map(String::as_str)),
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    walked.is_ok() && used.is_subset(&bound) && !expr.is_volatile()
 }
 
 /// A function with lambdas. The engine moves expressions between schemas and leaves their lambdas' variables where they were
@@ -157,9 +181,15 @@ fn has_lambdas(expr: &Expr) -> bool {
 impl Machine<'_> {
     /// Pushes a call, whose declared type is `result`; packs it when it is deep, or has lambdas.
     pub fn push_call(&mut self, expr: Expr, parts: Parts, result: DataType, nullable: bool) -> Fallible<()> {
-        if (parts.depth.seen < DEPTH && !has_lambdas(&expr)) || !may_fuse(&expr) {
+        let has_lambdas = has_lambdas(&expr);
+        if (parts.depth.seen < DEPTH && !has_lambdas) || !may_fuse(&expr) {
             return self.push_expression(expr, parts);
         }
+        // What such a function gives follows from its lambdas' bodies, as the engine sees them.
+        let result = match has_lambdas {
+            true => expr.get_type(&self.known).unwrap_or(result),
+            false => result,
+        };
         let mut columns = parts.columns;
         columns.sort_unstable(); // each once: they become the fields of a schema
         columns.dedup();

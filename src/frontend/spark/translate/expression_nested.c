@@ -1,5 +1,6 @@
 /* Values inside values: struct fields, array elements, map values; lambdas over them. */
 #include "core/function.h"
+#include "frontend/spark/translate/routine.h"
 #include "frontend/spark/translate/scope.h"
 #include "frontend/spark/translate/values.h"
 #include <strings.h>
@@ -382,6 +383,10 @@ static trn_status lambda_argument(spark_translator *t, const char *name, const s
   if (!letters && (is_known || is_library))
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "INVALID_LAMBDA_FUNCTION_CALL.NON_HIGHER_ORDER_FUNCTION", NOWHERE,
                         "class", name, NULL);
+  if (!letters && !spark__function_is_known(name) && !(t->catalog && spark__routine_exists(t, name, false))) {
+    const spark_call nothing = {.name = name, .position = NOWHERE};
+    return spark__call(t, &nothing, out, error); /* there is no such function */
+  }
   if (!letters) return spark__unimplemented(t, NOWHERE, error, "A lambda in the function %s", name);
   if (index < first) return no_lambda_here(t, error);
   bool reduce = letters[0] == 'a';
