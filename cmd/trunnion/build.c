@@ -1,13 +1,25 @@
 /* From settings to what serves: plugins, backend, layers, frontends, authentication. */
 #include "program.h"
 
+/* A failure that does not say where it comes from: with the place of the setting. */
+static trn_status place(const trn_config *node, trn_status status, trn_error **error) {
+  const char *origin = trn_config_origin(node), *words = *error ? trn_error_message(*error) : "";
+  if (!status || !*error || !*origin || strncmp(words, origin, strcspn(origin, ":")) == 0) return status;
+  trn_error *placed = NULL;
+  trn_error_set(&placed, status, NULL, "%s: %s", origin, words);
+  if (!placed) return status;
+  trn_error_unref(*error);
+  *error = placed;
+  return status;
+}
+
 /* ---- plugins ---- */
 
 static trn_status load_plugins(trn_registry *registry, const trn_config *list, trn_error **error) {
   static const char *const keys[] = {"file", "options", NULL};
   trn_status status = TRN_OK;
   if (trn_config_get_kind(list) == TRN_CONFIG_TEXT)
-    return trn_registry_load_plugin(registry, trn_config_value(list), NULL, error);
+    return place(list, trn_registry_load_plugin(registry, trn_config_value(list), NULL, error), error);
   for (size_t i = 0; i < trn_config_count(list) && !status; i++) {
     const trn_config *item = trn_config_at(list, i);
     const char *file = trn_config_value(item);
@@ -19,6 +31,7 @@ static trn_status load_plugins(trn_registry *registry, const trn_config *list, t
             trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "%s: plugins: 'file' is missing", trn_config_origin(item));
     }
     if (!status) status = trn_registry_load_plugin(registry, file, trn_config_get(item, "options"), error);
+    place(item, status, error);
   }
   return status;
 }
@@ -62,7 +75,8 @@ static trn_status make_backend(building *b, const trn_config *root, bool is_loca
     b->backend_name = trn_config_key_at(config, 0);
     config = trn_config_at(config, 0);
   }
-  return trn_registry_make_backend(b->registry, b->backend_name, config, &b->backend, error);
+  trn_status status = trn_registry_make_backend(b->registry, b->backend_name, config, &b->backend, error);
+  return place(trn_config_get(root, "backend"), status, error);
 }
 
 /* The cluster around the backend that keeps sessions and catalogs. */
@@ -94,7 +108,7 @@ static trn_status add_catalogs(building *b, const trn_config *root, trn_error **
   trn_catalog *catalog = NULL;
   if (directory) {
     const trn_warehouse_options options = {.struct_size = sizeof options, .directory = directory};
-    status = trn_warehouse_open(&options, &catalog, error);
+    status = place(trn_config_get(root, "warehouse"), trn_warehouse_open(&options, &catalog, error), error);
     if (!status) status = add_catalog(b, catalog, error);
   }
   for (size_t i = 0; !status && i < trn_config_count(catalogs); i++) {
@@ -107,6 +121,7 @@ static trn_status add_catalogs(building *b, const trn_config *root, trn_error **
     status = trn_registry_make_catalog(b->registry, trn_config_key_at(item, 0), trn_config_at(item, 0), name, &catalog,
                                        error);
     if (!status) status = add_catalog(b, catalog, error);
+    place(item, status, error);
   }
   return status;
 }
@@ -211,7 +226,7 @@ static trn_status mount(building *b, const trn_config *root, trn_error **error) 
 static trn_status authenticate(building *b, const trn_config *root, trn_error **error) {
   const trn_config *auth = trn_config_get(root, "auth");
   if (trn_config_get_kind(auth) == TRN_CONFIG_NONE) return TRN_OK;
-  trn_status status = trn_auth_create(auth, &b->authenticator, error);
+  trn_status status = place(auth, trn_auth_create(auth, &b->authenticator, error), error);
   bool certificates = false;
   if (!status) status = trn_config_bool(auth, "certificates", &certificates, error);
   if (!status) trn_registry_set_authenticator(b->registry, b->authenticator);

@@ -39,6 +39,18 @@ trn_status trn_layers_check(trn_backend *backend, trn_error **error) {
 
 /* ---- building ---- */
 
+/* A failure that does not say where it comes from: with the place of what made it. */
+static trn_status place(const trn_config *node, trn_status status, trn_error **error) {
+  const char *origin = trn_config_origin(node), *words = error ? trn_error_message(*error) : "";
+  if (!status || !error || !*error || !*origin || strncmp(words, origin, strcspn(origin, ":")) == 0) return status;
+  trn_error *placed = NULL;
+  trn_error_set(&placed, status, trn_error_condition(*error), "%s: %s", origin, words);
+  if (!placed) return status;
+  trn_error_unref(*error);
+  *error = placed;
+  return status;
+}
+
 /* An item of the list: a name, or a map of one name to its configuration. */
 static trn_status read_item(const trn_config *item, const char **name, const trn_config **config, trn_error **error) {
   *config = NULL;
@@ -90,7 +102,7 @@ trn_status trn_layers_build(const trn_registry *registry, const trn_config *list
     trn_backend *around = NULL;
     status = read_item(trn_config_at(list, i), &name, &config, error);
     if (status == TRN_OK) status = trn_registry_make_layer(registry, name, config, backend, &around, error);
-    if (status) break;
+    if (place(trn_config_at(list, i), status, error)) break;
     trn_layer *layer = trn__layer_of(around);
     if (layer && options.sink) trn__layer_set_sink(layer, options.sink, options.sink_user);
     trn_backend_unref(backend);
@@ -128,7 +140,7 @@ static trn_status try_settings(const trn_registry *registry, const trn_layer *la
   trn_backend *made = NULL;
   trn_status status = trn_registry_make_layer(registry, name, config, trn_layer_next(layer), &made, error);
   trn_backend_unref(made);
-  return status;
+  return place(config, status, error);
 }
 
 trn_status trn_layers_reload(const trn_registry *registry, trn_backend *backend, const trn_config *list,

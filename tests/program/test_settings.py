@@ -58,7 +58,19 @@ frontends:
     ("tls: {cert: /nonexistent/cert.pem, key: /nonexistent/key.pem}\n", "cannot read /nonexistent/cert.pem"),
     ("tls: {cert: /etc/passwd, key: /etc/passwd}\n", "certificate"),
     ("tls: {cert: /etc/passwd}\n", "'cert' and 'key' go together"),
-    ("auth: {tokens: /nonexistent/tokens}\n", "cannot read /nonexistent/tokens"),
+    ("auth: {tokens: /nonexistent/tokens}\n", "trunnion.yaml:1: cannot read /nonexistent/tokens"),
+    ("auth:\n  jwt:\n    isuer: x\n", "trunnion.yaml:3: unknown key 'isuer' in 'jwt'; did you mean 'issuer'?"),
+    ("layers:\n  - trace\n  - authorise\n", "trunnion.yaml:3: There is no layer 'authorise', did you mean 'authorize'?"),
+    ("layers:\n  - trace: {file: /nonexistent/dir/x}\n", "trunnion.yaml:2: /nonexistent/dir/x cannot be written"),
+    ("layers:\n  - limit: {pools: [{name: a, concurent: 1}]}\n", "trunnion.yaml:2: unknown key 'concurent'; did you mean 'concurrent'?"),
+    ("layers:\n  - route: {backends: [{name: a, embeded: {}}]}\n", "trunnion.yaml:2: There is no backend 'embeded', did you mean 'embedded'?"),
+    ("layers:\n  - authorize:\n      rules:\n        - groups: a\n          alow: read\n", "trunnion.yaml:5: unknown key 'alow'; did you mean 'allow'?"),
+    ("layers:\n  - validate: {settings: {rules: [{keys: x, gets: true}]}}\n", "trunnion.yaml:2: unknown key 'gets'; did you mean 'get'?"),
+    ("backend: {embeded: {}}\n", "trunnion.yaml:1: There is no backend 'embeded', did you mean 'embedded'?"),
+    ("catalogs:\n  c: {warehous: {}}\n", "trunnion.yaml:2: There is no catalog 'warehous', did you mean 'warehouse'?"),
+    ("frontends: {spark: {timezon: UTC}}\n", "trunnion.yaml:1: unknown key 'timezon' in 'spark'; did you mean 'timezone'?"),
+    ("warehouse: /nonexistent/dir\n", "trunnion.yaml:1: The warehouse directory /nonexistent/dir cannot be made"),
+    ("plugins: [/nonexistent.so]\n", "trunnion.yaml:1: cannot load the plugin /nonexistent.so"),
     ("auth: {}\n", "nobody could be known"),
     ("auth: {certificates: true}\n", "nobody checks certificates without tls.client_ca"),
     ("auth: {jwt: {issuer: me}}\n", "'jwks' is missing"),
@@ -128,10 +140,12 @@ def test_help_and_manual_have_the_same_options():
     assert status == 0
     flags = set(re.findall(r"^  --([a-z-]+)", help_text, re.M))
     assert {"listen", "config", "check", "plugin", "tls-cert", "jwks"} <= flags
-    man, cluster = run("--man")[1].replace("\\-", "-").split(".SH OPTIONS OF CLUSTER")
+    man, *parts = run("--man")[1].replace("\\-", "-").split(".SH OPTIONS OF ")
     assert flags == set(re.findall(r"^\\fB--([a-z-]+)\\fR", man, re.M))
-    own = set(re.findall(r"^  --([a-z-]+)", run("cluster", "--help")[1], re.M))
-    assert own and own == set(re.findall(r"^\\fB--([a-z-]+)\\fR", cluster, re.M))
+    assert [part.split()[0] for part in parts] == ["CLUSTER", "JOBS"]
+    for part in parts:
+        own = set(re.findall(r"^  --([a-z-]+)", run(part.split()[0].lower(), "--help")[1], re.M))
+        assert own and own == set(re.findall(r"^\\fB--([a-z-]+)\\fR", part, re.M))
     for flag in flags - {"check", "config", "set", "allow-remote", "client-names"}:
         status, _, err = run("serve", f"--{flag}")
         assert status == 2 and "requires an argument" in err, flag
