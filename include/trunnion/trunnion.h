@@ -39,7 +39,9 @@
 #include <trunnion/registry.h>
 #include <trunnion/scheduler.h>
 #include <trunnion/session.h>
+#include <trunnion/sql.h>
 #include <trunnion/stream.h>
+#include <trunnion/table.h>
 #include <trunnion/translator.h>
 
 #ifdef __cplusplus
