@@ -203,6 +203,8 @@ static void every_cut_and_change_of_a_plan_is_survived(void **state) {
       trn_status status = trn__ballista_plan(copy, size, true, &out, &changed, &error);
       assert_true(status == TRN_OK || status == TRN_INVALID_ARGUMENT);
       trn__ballista_explained(copy, size, &inner);
+      trn_ballista_write write;
+      trn__ballista_written(copy, size, &write);
       trn_error_unref(error);
       trn__strbuf_finish(&out);
       free(copy);
@@ -225,6 +227,57 @@ static void what_is_explained_is_found(void **state) {
   assert_false(trn__ballista_explained("\x62\x02\x0a\x00\x52\x00", 6, &inner));
 }
 
+static bool is(trn_str text, const char *expected) {
+  return text.size == strlen(expected) && memcmp(text.data, expected, text.size) == 0;
+}
+
+/* DmlNode{type, input, table_name{bare{table}}, target{listing_scan{paths, extension, partition columns, json}}} */
+static trn_strbuf insert_plan(unsigned paths) {
+  trn_strbuf scan = {0}, node = {0}, name = {0};
+  for (unsigned i = 0; i < paths; i++) put(&scan, 2, "file:///t/", 10);
+  put(&scan, 3, ".json", 5);
+  put(&scan, 7, "\x0a\x01k\x12\x00", 5);
+  put(&scan, 7, "\x0a\x01l", 3);
+  put(&scan, 15, "\x0a\x02\x08\x03", 4);
+  trn__strbuf_add(&node, "\x08\x03", 2);
+  put(&node, 2, "\x52\x00", 2);
+  put(&name, 1, "\x0a\x03tab", 5);
+  put(&node, 3, name.data, name.size);
+  trn_strbuf target = around(1, &scan);
+  put(&node, 5, target.data, target.size);
+  trn_strbuf plan = around(33, &node);
+  trn__strbuf_finish(&scan), trn__strbuf_finish(&node), trn__strbuf_finish(&name), trn__strbuf_finish(&target);
+  return plan;
+}
+
+static void an_insert_is_read_with_the_table_that_it_is_for(void **state) {
+  trn_ballista_write w;
+  (void)state;
+  trn_strbuf plan = insert_plan(1);
+  assert_true(trn__ballista_written(plan.data, plan.size, &w));
+  assert_true(w.is_insert && w.operation == TRN_BALLISTA_INSERT_APPEND && w.location_count == 1);
+  assert_int_equal(w.format, 2);
+  assert_int_equal(w.input.size, 2);
+  assert_true(is(w.location, "file:///t/") && is(w.file_extension, ".json") && is(w.table, "tab"));
+  assert_int_equal(w.partition_count, 2);
+  assert_true(is(w.partition_by[0], "k") && is(w.partition_by[1], "l"));
+  assert_int_equal(w.options.size, 2);
+  for (size_t i = 0; i < plan.size; i++) { /* every cut is survived, and every byte changed */
+    uint8_t *copy = malloc(plan.size);
+    memcpy(copy, plan.data, plan.size);
+    trn__ballista_written(copy, i, &w);
+    copy[i] ^= 0xff;
+    trn__ballista_written(copy, plan.size, &w);
+    free(copy);
+  }
+  trn__strbuf_finish(&plan);
+  plan = insert_plan(40); /* more places than one: said, not taken for one */
+  assert_true(trn__ballista_written(plan.data, plan.size, &w));
+  assert_int_equal(w.location_count, 40);
+  trn__strbuf_finish(&plan);
+  assert_false(trn__ballista_written("\x52\x00", 2, &w));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(file_formats_of_copy_become_datafusion_s),
@@ -233,6 +286,7 @@ int main(void) {
       cmocka_unit_test(an_older_unnest_that_drops_nulls_says_so),
       cmocka_unit_test(every_cut_and_change_of_a_plan_is_survived),
       cmocka_unit_test(what_is_explained_is_found),
+      cmocka_unit_test(an_insert_is_read_with_the_table_that_it_is_for),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
