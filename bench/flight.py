@@ -13,7 +13,7 @@ ingest   DoPut of lineitem's columns of numbers into a new table; pyarrow's serv
 tables   GetTables over 10,000 tables, without and with their schemas
 Rows of all are compared before anything is timed. TRUNNION_PROGRAM names another server than the release build's.
 """
-import argparse, os, pathlib, shutil, subprocess, tempfile, threading, time
+import argparse, os, pathlib, shutil, subprocess, sys, tempfile, threading, time
 
 import run
 from flight_servers import serve_pyarrow, start_ours, start_pyarrow, start_roapi, start_sail
@@ -88,9 +88,31 @@ def at_once(*runs):
         thread.join()
 
 
+def one_session():
+    """Middleware that makes all its connections one session, by its cookie."""
+    import pyarrow.flight as flight
+    kept = {}
+
+    class Call(flight.ClientMiddleware):
+        def sending_headers(self):
+            return kept
+
+        def received_headers(self, headers):
+            for value in headers.get("set-cookie", []):
+                kept["cookie"] = value.split(";")[0]
+
+    class Factory(flight.ClientMiddlewareFactory):
+        def start_call(self, info):
+            return Call()
+
+    return [Factory()]
+
+
 def bench_results(servers, options, folder):
     import pyarrow.flight as flight
-    connected = {who: flight.connect(url) for who, (_, url) in servers.items()}
+    middleware = one_session()
+    connected = {who: flight.connect(url, middleware=middleware) if who == "trunnion" else flight.connect(url)
+                 for who, (_, url) in servers.items()}
     mine, theirs = connected["trunnion"], connected["pyarrow"]
     for text in [f"CREATE EXTERNAL TABLE bench_lineitem STORED AS PARQUET LOCATION '{folder}/lineitem.parquet'",
                  "CREATE TEMPORARY TABLE bench_memory AS SELECT * FROM bench_lineitem"]:
@@ -111,16 +133,15 @@ def bench_results(servers, options, folder):
                 contest.add(who, servers[who][0], lambda client=connected[who], command=command: fetch(client, command))
         contest.show()
     if {"streams", "ten"} & set(options.only):
-        bench_streams(servers, connected, commands["memory"], options)
+        clients = {"trunnion": [flight.connect(servers["trunnion"][1], middleware=middleware) for _ in range(4)],
+                   "pyarrow": [flight.connect(servers["pyarrow"][1]) for _ in range(4)]}
+        bench_streams(servers, clients, commands["memory"], options)
     fetch(mine, statement("DROP TABLE bench_lineitem"))
 
 
-def bench_streams(servers, connected, commands, options):
-    import pyarrow.flight as flight
-    size = fetch(connected["trunnion"], commands["trunnion"])[1]
+def bench_streams(servers, clients, commands, options):
+    size = fetch(clients["trunnion"][0], commands["trunnion"])[1]
     often = max(1, round(10e9 / size))
-    # Temporary tables are a session's: its connection has it, by four calls at once.
-    clients = {"trunnion": [connected["trunnion"]] * 4, "pyarrow": [flight.connect(servers["pyarrow"][1]) for _ in range(4)]}
 
     def repeated(client, command, times):
         for _ in range(times):
@@ -145,48 +166,44 @@ NUMBERS = {"trunnion": "SELECT * FROM bench_numbers", "sail": "SELECT id AS x FR
            "roapi": "SELECT value AS x FROM generate_series(1, 1000)"}
 
 
+def still_busy(process, seconds):
+    """Seconds until the server has used less than a tenth of a core for a whole one, and the CPU time until then."""
+    begin, before = time.perf_counter(), cpu(process)
+    last, still = before, 0.0
+    while time.perf_counter() - begin < seconds and time.perf_counter() - begin - still < 1:
+        time.sleep(0.05)
+        now = cpu(process)
+        if now > last:
+            still = time.perf_counter() - begin
+        last = now
+    return still, last - before
+
+
 def bench_busy(servers, options):
-    """The join runs in a connection of its own, which is closed in the middle."""
+    """The join is a client's in a process of its own, which is killed in the middle."""
     import pyarrow.flight as flight
     first = flight.connect(servers["trunnion"][1])
-    fetch(first, statement("CREATE TABLE bench_numbers AS SELECT value AS x FROM generate_series(1, 1000)"))
+    fetch(first, statement("CREATE TABLE bench_numbers AS SELECT value AS x FROM generate_series(1, 1000) AS t(value)"))
     for who, numbers in NUMBERS.items():
         if who not in servers:
             continue
         process, url = servers[who]
-        client = flight.connect(url)
-        ends = []
-
-        def join():
-            try:
-                ends.append(fetch(client, statement(JOIN.format(numbers))))
-            except Exception as error:
-                ends.append(str(error).splitlines()[0])
-
-        thread = threading.Thread(target=join)
-        thread.start()
-        time.sleep(1)
+        client = subprocess.Popen([sys.executable, __file__, "--fetch", url, JOIN.format(numbers)], stderr=subprocess.DEVNULL)
+        time.sleep(2)
         times = []
         for _ in range(options.rounds):
             begin = time.perf_counter()
             with flight.connect(url) as other:
                 fetch(other, statement("SELECT 1 AS x"))
             times.append(time.perf_counter() - begin)
-        was_running, before = not ends, cpu(process)
-        client.close()
-        begin, last = time.perf_counter(), before
-        still = 0.0  # seconds after the client went in which the server used a tenth of a core and more
-        while time.perf_counter() - begin < 20 and time.perf_counter() - begin - still < 1:
-            time.sleep(0.05)
-            now = cpu(process)
-            if now - last >= 0.01:
-                still = time.perf_counter() - begin
-            last = now
+        was_running = client.poll() is None
+        client.kill()
+        client.wait()
+        still, used = still_busy(process, 30)
         times.sort()
-        print(f"busy       {who}: join {'running' if was_running else f'over: {ends}'}, connection and select 1 "
-              f"{times[len(times) // 2] * 1e3:.1f} ms (at most {times[-1] * 1e3:.1f}), still computes {still:.2f} s after its client went, "
-              f"{last - before:.2f} s of CPU", flush=True)
-        thread.join(60)
+        print(f"busy       {who}: join {'running' if was_running else 'over before'}, connection and select 1 "
+              f"{times[len(times) // 2] * 1e3:.1f} ms (at most {times[-1] * 1e3:.1f}); after its client went it computes for {still:.2f} s, "
+              f"{used:.2f} s of CPU", flush=True)
     fetch(first, statement("DROP TABLE bench_numbers"))
 
 
@@ -261,11 +278,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="table,memory,streams,ten,select1,busy,prepared,ingest,tables")
     parser.add_argument("--serve")
+    parser.add_argument("--fetch", nargs=2)
     options = parser.parse_args()
     options.only = options.only.split(",")
     run.reexec()
     if options.serve:
         return serve_pyarrow(options.serve)
+    if options.fetch:
+        import pyarrow.flight as flight
+        return fetch(flight.connect(options.fetch[0]), statement(options.fetch[1]))
     folder = run.data(options.scale)
     print(f"lineitem at scale {options.scale}, {options.rounds} rounds after a warm-up, {os.cpu_count()} cores", flush=True)
     servers = {"trunnion": start_ours(), "pyarrow": start_pyarrow(folder), "sail": start_sail(), "roapi": start_roapi(folder)}
