@@ -437,6 +437,14 @@ static trn_status define_view(view_creation *v, trn_table_info *info) {
   trn_status status = spark__define_table(v->rpc, &v->name, &table, info, v->error);
   if (!status)
     status = spark__properties_of(v->rpc, m->properties, m->n_properties, &info->properties, &info->property_count, v->error);
+  size_t kept = 0; /* how the schema may change is kept with what a table has as options */
+  for (size_t i = 0; !status && i < info->property_count; i++) {
+    bool mode = strcmp(info->properties[i].key, SPARK_VIEW_MODE) == 0;
+    if (mode) info->options = trn__arena_copy(v->rpc->arena, &info->properties[i], sizeof(trn_kv)), info->option_count = 1;
+    else ((trn_kv *)info->properties)[kept++] = info->properties[i];
+    if (mode && !info->options) return trn__no_memory(v->error);
+  }
+  info->property_count = kept;
   info->kind = TRN_TABLE_VIEW;
   info->comment = m->comment && *m->comment ? m->comment : NULL;
   info->owner = v->rpc->session->user;

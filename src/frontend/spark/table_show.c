@@ -3,6 +3,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "frontend/spark/sql/sql.h"
 #include "frontend/spark/tables.h"
 
 typedef struct showing {
@@ -91,10 +92,16 @@ static const char *location_text(spark_rpc *rpc, const char *location) {
   return trn__arena_printf(rpc->arena, bare ? "file:%s" : "%s", location);
 }
 
+static const char *view_mode(const trn_table_info *info) {
+  for (size_t i = 0; i < info->option_count; i++)
+    if (strcmp(info->options[i].key, SPARK_VIEW_MODE) == 0) return info->options[i].value;
+  return "COMPENSATION";
+}
+
 static void view_details(details *d, const trn_table_info *info) {
   detail(d, "View Text", info->view_text);
   detail(d, "View Original Text", info->view_text);
-  detail(d, "View Schema Mode", "COMPENSATION");
+  detail(d, "View Schema Mode", view_mode(info));
   detail(d, "View Catalog and Namespace",
          trn__arena_printf(d->rpc->arena, "spark_catalog.%s", info->view_database ? info->view_database : "default"));
   detail(d, "View Query Output Columns",
@@ -274,11 +281,11 @@ static trn_status show_properties(spark_rpc *rpc, const Spark__Connect__TrnShow 
   trn_status status = spark__need_table(rpc, show->name, &name, &table, error);
   if (status) return status;
   const trn_table_info *info = trn_table_get_info(table);
-  size_t count = info->property_count + info->option_count;
+  size_t options = info->kind == TRN_TABLE_VIEW ? 0 : info->option_count, count = info->property_count + options;
   trn_kv *all = TRN_NEW_N(rpc->arena, trn_kv, count);
   if (!all) return trn__no_memory(error);
   for (size_t i = 0; i < info->property_count; i++) all[i] = info->properties[i];
-  for (size_t i = 0; i < info->option_count; i++) {
+  for (size_t i = 0; i < options; i++) {
     all[info->property_count + i] =
         (trn_kv){trn__arena_printf(rpc->arena, "option.%s", info->options[i].key), info->options[i].value};
     if (!all[info->property_count + i].key) return trn__no_memory(error);
@@ -407,7 +414,7 @@ static void create_text(spark_rpc *rpc, trn_strbuf *out, const spark_table_name 
   if (info->kind == TRN_TABLE_EXTERNAL && info->location)
     trn__strbuf_puts(out, "LOCATION "), quoted(out, location_text(rpc, info->location)), trn__strbuf_putc(out, '\n');
   pairs_text(rpc, out, "TBLPROPERTIES", info->properties, info->property_count);
-  if (view) trn__strbuf_printf(out, "WITH SCHEMA COMPENSATION\nAS %s\n", info->view_text ? info->view_text : "");
+  if (view) trn__strbuf_printf(out, "WITH SCHEMA %s\nAS %s\n", view_mode(info), info->view_text ? info->view_text : "");
 }
 
 trn_status spark__create_statement(spark_rpc *rpc, const char *text, const char **out, trn_error **error) {

@@ -254,8 +254,13 @@ static void view_clauses(sql_parser *p, char **comment, sql_list *properties) {
     } else if (sql__accept(p, KW_TBLPROPERTIES)) {
       sql__properties(p, properties, false);
     } else if (sql__accept2(p, KW_WITH, KW_SCHEMA)) {
+      Spark__Connect__TrnProperty *mode = SQL_NEW(p, Spark__Connect__TrnProperty, spark__connect__trn_property);
+      size_t first = p->at;
       sql__identifier(p);
       if (sql__kind(p) == KW_EVOLUTION) sql__advance(p);
+      mode->key = SPARK_VIEW_MODE;
+      mode->value = sql__upper(p, sql__text_between(p, first, sql__last(p)));
+      sql__push(p, properties, mode);
     } else if (sql__kind(p) == KW_DEFAULT || sql__kind(p) == KW_PARTITIONED) {
       sql__fail_unimplemented(p, p->at, "DEFAULT COLLATION and PARTITIONED ON of views");
     } else {

@@ -52,6 +52,9 @@
 #include "core/core.h"
 #include "spark_connect.pb-c.h"
 
+/* WITH SCHEMA of a view, as one of its properties: EVOLUTION, TYPE EVOLUTION, BINDING or COMPENSATION. */
+#define SPARK_VIEW_MODE "view.schemaMode"
+
 /* Session settings that change the grammar. Zero: Spark's defaults. */
 typedef struct spark_sql_options {
   bool double_quoted_identifiers; /* spark.sql.ansi.doubleQuotedIdentifiers together with spark.sql.ansi.enabled */

@@ -101,14 +101,16 @@ static trn_status build_avg(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, moded_aggregate(b, "trn.avg", "trn.avg_try", type), out);
 }
 
-/* min, max: the engine's, but for floating point, where NaN is the greatest. DISTINCT changes nothing. */
+/* min, max: the engine's, but for floating point, where NaN is the greatest, and what is nested, where a null inside is the
+ * least. DISTINCT changes nothing. */
 static trn_status build_extreme(spark_builder *b, const trn_expr **out) {
   const trn_type *type = b->args[0]->type;
   spark_call plain = *b->call;
   plain.is_distinct = false;
   spark_builder inner = *b;
   inner.call = &plain;
-  char *name = trn__arena_printf(b->t->arena, spark__is_float(type) ? "trn.%s" : "@%s", b->function->name);
+  bool own = spark__is_float(type) || type->id == TRN_TYPE_ARRAY || type->id == TRN_TYPE_STRUCT;
+  char *name = trn__arena_printf(b->t->arena, own ? "trn.%s" : "@%s", b->function->name);
   return spark__gives(b, name ? spark__aggregate(&inner, name, type, true, b->args, 1) : NULL, out);
 }
 

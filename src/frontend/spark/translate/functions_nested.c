@@ -148,13 +148,27 @@ static trn_status build_size(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, expr, out);
 }
 
+/* A value among those of an array: both get one type. */
+static trn_status with_array(spark_builder *b) {
+  const trn_field *field = &b->args[0]->type->fields[0];
+  const trn_type *common = NULL;
+  if (spark__wider_type(b->t, field->type, b->args[1]->type, &common)) return trn__no_memory(b->error);
+  if (!common) {
+    const char *name = trn__arena_printf(b->t->arena, "`%s`", b->function->name), *left = spark__quoted_type(b->t, b->args[0]->type),
+               *right = spark__quoted_type(b->t, b->args[1]->type);
+    if (!name || !left || !right) return trn__no_memory(b->error);
+    return spark__mismatch(b, "DATATYPE_MISMATCH.ARRAY_FUNCTION_DIFF_TYPES", "functionName", name, "dataType", "\"ARRAY\"",
+                                     "leftType", left, "rightType", right, (char *)NULL);
+  }
+  const trn_type *whole = trn__type_array(b->t->arena, common, field->nullable);
+  trn_status status = whole ? TRN_OK : trn__no_memory(b->error);
+  if (!status && !trn__type_same_shape(common, field->type)) status = spark__coerce(b, 0, whole);
+  return status ? status : spark__coerce(b, 1, common);
+}
+
 /* The position, from 1, of a value; 0 when it is not there. */
 static trn_status build_array_position(spark_builder *b, const trn_expr **out) {
-  const trn_type *type = b->args[0]->type, *common = NULL;
-  if (spark__wider_type(b->t, type->fields[0].type, b->args[1]->type, &common)) return trn__no_memory(b->error);
-  if (!common || !trn__type_same_shape(common, type->fields[0].type))
-    return spark__not_supported(b, "a value of another type");
-  trn_status status = spark__coerce(b, 1, common);
+  trn_status status = with_array(b);
   if (status) return status;
   return spark__gives(b, spark__kernel(b->t, "trn.array_position", trn__type(TRN_TYPE_INT64), b->args, 2), out);
 }
@@ -168,13 +182,13 @@ static trn_status element_of_map(spark_builder *b, const trn_expr **out) {
   return spark__gives(b, expr, out);
 }
 
-/* A literal index into an array that is written out: null only where that element is. */
+/* A literal index into an array that is written out: null only where that element is; into another one it may be. */
 static bool picked_nullable(const trn_expr *array, const trn_expr *index, int64_t base, bool otherwise) {
-  if (array->kind != TRN_EXPR_CALL || strcmp(array->u.call.name, "make_array") != 0 || !spark__is_literal(index))
-    return otherwise;
+  if (!spark__is_literal(index) || index->u.literal.is_null) return otherwise;
+  if (array->kind != TRN_EXPR_CALL || strcmp(array->u.call.name, "make_array") != 0) return true;
   int64_t at = index->u.literal.value.integer - base;
   if (base && at < 0) at = array->arg_count + at + base;
-  return at >= 0 && at < array->arg_count ? array->args[at]->nullable : otherwise;
+  return at >= 0 && at < array->arg_count ? array->args[at]->nullable : true;
 }
 
 static trn_status build_element_at(spark_builder *b, const trn_expr **out) {
@@ -210,12 +224,9 @@ static trn_status build_array_get(spark_builder *b, const trn_expr **out) {
 }
 
 static trn_status build_array_contains(spark_builder *b, const trn_expr **out) {
-  const trn_type *type = b->args[0]->type, *common = NULL;
+  const trn_type *type = b->args[0]->type;
   if (type->id != TRN_TYPE_ARRAY) return spark__unexpected_input(b, 0, "\"ARRAY\"", type);
-  if (spark__wider_type(b->t, type->fields[0].type, b->args[1]->type, &common)) return trn__no_memory(b->error);
-  if (!common || !trn__type_same_shape(common, type->fields[0].type))
-    return spark__not_supported(b, "a value of another type");
-  trn_status status = spark__coerce(b, 1, common);
+  trn_status status = with_array(b);
   if (status) return status;
   trn_expr *expr = spark__kernel(b->t, "trn.array_contains", trn__type(TRN_TYPE_BOOL), b->args, 2);
   if (expr) expr->nullable = expr->nullable || type->fields[0].nullable;

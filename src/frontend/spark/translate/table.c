@@ -1,4 +1,5 @@
 /* Tables and views of the catalogs as relations. */
+#include "frontend/spark/sql/sql.h"
 #include "frontend/spark/translate/table.h"
 
 #include <stdlib.h>
@@ -389,6 +390,12 @@ static trn_status read_table(spark_translator *t, const spark_table_name *name, 
 
 /* ---- views ---- */
 
+static const char *view_mode(const trn_table_info *info) {
+  for (size_t i = 0; i < info->option_count; i++)
+    if (strcmp(info->options[i].key, SPARK_VIEW_MODE) == 0) return info->options[i].value;
+  return "COMPENSATION";
+}
+
 /* The columns that the view had when it was made, by the names that its query gave them, under its own. */
 static trn_status view_columns(spark_translator *t, const trn_table_info *info, spark_relation *out, trn_error **error) {
   const trn_field *fields = NULL;
@@ -398,6 +405,11 @@ static trn_status view_columns(spark_translator *t, const trn_table_info *info, 
   trn_status status = spark__table_fields(t->arena, info, &fields, &count, error);
   if (!status) status = spark__scope_values(t, out->scope, &values, &given, error);
   if (status) return status;
+  const char *mode = view_mode(info);
+  bool renamed = false;
+  for (uint32_t i = 0; i < count; i++)
+    renamed |= info->view_columns && i < info->view_column_count && strcmp(info->view_columns[i], fields[i].name) != 0;
+  if (strcmp(mode, "EVOLUTION") == 0 && !renamed) return TRN_OK; /* whatever the query gives now */
   if (!(picked = TRN_NEW_N(t->arena, spark_value, count))) return trn__no_memory(error);
   for (uint32_t i = 0; i < count && !status; i++) {
     const char *wanted = info->view_columns && i < info->view_column_count ? info->view_columns[i] : fields[i].name;
@@ -408,7 +420,7 @@ static trn_status view_columns(spark_translator *t, const trn_table_info *info, 
                           "viewName", info->name, "colName", wanted, "expectedNum", "1", "actualCols", "[]", "suggestion", "", NULL);
     picked[i] = values[at];
     picked[i].name = fields[i].name;
-    if (!trn__type_equal(picked[i].expr->type, fields[i].type)) {
+    if (strcmp(mode, "TYPE EVOLUTION") != 0 && !trn__type_equal(picked[i].expr->type, fields[i].type)) {
       status = spark__cast(t, picked[i].expr, fields[i].type, SPARK_CAST_ANSI, (trn_position){-1, -1}, &picked[i].expr, error);
     }
     picked[i].is_attribute = false;
