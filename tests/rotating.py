@@ -179,8 +179,8 @@ def producers():
 
 # What runs under the thread sanitizer: 16 threads of everything over inproc and the scripted backend, and what has threads of its own.
 THREADED = ["test_api_storm", "test_spark_storm", "test_cancel", "test_cancel_slots", "test_inproc", "test_query_api", "test_scripted_backend", "test_flight", "test_ballista",
-            "test_spark_service", "test_layer_cache", "test_layer_limit", "test_layer_trace", "test_client_storm", "test_h2_server", "test_ballista_backend",
-            "test_scheduler", "test_scheduler_ballista", "test_scheduler_stores"]
+            "test_spark_service", "test_layer_cache", "test_layer_limit", "test_layer_trace", "test_client_storm", "test_h2_server",
+            "test_ballista_kept", "test_scheduler", "test_scheduler_ballista", "test_scheduler_stores"]
 
 
 def threads():

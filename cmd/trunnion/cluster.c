@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { DEAD_MS_MIN = 3000 };
+
 typedef enum cluster_option {
   CLUSTER_EXECUTORS,
   CLUSTER_WORK_DIR,
@@ -16,6 +18,7 @@ typedef enum cluster_option {
   CLUSTER_PROGRAM,
   CLUSTER_PORT,
   CLUSTER_LOG,
+  CLUSTER_DEAD,
   CLUSTER_WAIT,
   CLUSTER_GRACE,
   CLUSTER_OPTION_COUNT
@@ -36,6 +39,8 @@ const option_row cluster_options[] = {
     [CLUSTER_PROGRAM] = {"up", "program", "FILE", "beside this program", "trunnion-ballista", OPTION_TEXT},
     [CLUSTER_PORT] = {"up", "port", "N", "any free one", "of the scheduler", OPTION_TEXT},
     [CLUSTER_LOG] = {"up", "log", "LEVEL", "WARN", "what is logged: ERROR, WARN, INFO or DEBUG", OPTION_TEXT},
+    [CLUSTER_DEAD] = {"up", "executor-timeout", "TIME", "3m", "an executor without a sign of life is lost after",
+                      OPTION_TEXT},
     [CLUSTER_WAIT] = {"up", "wait", "TIME", "60s", "how long a process may take to be ready", OPTION_TEXT},
     [CLUSTER_GRACE] = {"down", "grace", "TIME", "5s", "how long running tasks may go on", OPTION_TEXT},
 };
@@ -47,7 +52,7 @@ typedef struct cluster_run {
   cluster_state state;
   int lock; /* -1: none */
   long executors, port;
-  int64_t wait_ms, grace_ms;
+  int64_t wait_ms, grace_ms, dead_ms;
 } cluster_run;
 
 /* ---- options ---- */
@@ -201,10 +206,17 @@ static trn_status start_one(cluster_run *run, const char *name, cluster_argument
   return cluster_wait_ready(p, ready_fd, (int)run->wait_ms, log, error);
 }
 
+static long dead_seconds(const cluster_run *run) {
+  return (long)((run->dead_ms + 999) / 1000);
+}
+
 static trn_status start_scheduler(cluster_run *run, trn_error **error) {
   cluster_arguments a = {0};
   add_common(&a, run, "scheduler");
   add_text(&a, "--bind-port", "%ld", run->port);
+  add_text(&a, "--executor-timeout-seconds", "%ld", dead_seconds(run));
+  add_text(&a, "--no-executors-grace-period-seconds", "%ld", dead_seconds(run));
+  add_text(&a, "--expire-dead-executor-interval-seconds", "%ld", dead_seconds(run) < 60 ? (dead_seconds(run) + 3) / 4 : 15);
   return start_one(run, "scheduler", &a, error);
 }
 
@@ -221,6 +233,7 @@ static trn_status start_executor(cluster_run *run, long number, long vcores, trn
   add(&a, "--bind-grpc-port", "0");
   add(&a, "--bind-health-port", "0");
   add_text(&a, "--vcores", "%ld", vcores);
+  add_text(&a, "--executor-heartbeat-interval-seconds", "%ld", (dead_seconds(run) + 2) / 3);
   if (run->values[CLUSTER_MEMORY])
     add(&a, "--memory-pool-size", run->values[CLUSTER_MEMORY]);
   else
@@ -283,8 +296,13 @@ static void print_processes(const cluster_run *run) {
 static int up(cluster_run *run) {
   trn_error *error = NULL;
   if (!read_number(run, CLUSTER_EXECUTORS, 2, 1, CLUSTER_EXECUTORS_MAX, &run->executors) ||
-      !read_number(run, CLUSTER_PORT, 0, 0, 65535, &run->port) || !read_time(run, CLUSTER_WAIT, 60000, &run->wait_ms))
+      !read_number(run, CLUSTER_PORT, 0, 0, 65535, &run->port) || !read_time(run, CLUSTER_WAIT, 60000, &run->wait_ms) ||
+      !read_time(run, CLUSTER_DEAD, 180000, &run->dead_ms))
     return 2;
+  if (run->dead_ms < DEAD_MS_MIN) {
+    complain("--executor-timeout: at least %d s: executors say that they live once a second at best", DEAD_MS_MIN / 1000);
+    return 2;
+  }
   if (!cluster_find_program(run->values[CLUSTER_PROGRAM], run->program, sizeof run->program))
     return fail(1, "cluster", TRN_NOT_FOUND,
                 trn_error_create(&(trn_error_spec){

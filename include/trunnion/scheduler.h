@@ -179,8 +179,9 @@ TRN_API trn_status trn_scheduler_create(const trn_scheduler_options *options, tr
  * not read); `local` (a reference is taken) keeps sessions and tables, decodes, and encodes for the cluster. The
  * scheduler there may be a stock one. A job that was handed over goes on when this process dies; whoever recovers it
  * attaches to it. Its output is the cluster's, and lives as long as the cluster keeps it: release it, or read it, in
- * time. One that died between handing a job over and recording what the cluster calls it leaves a job there that nobody
- * reads. What the cluster cannot run fails with UNIMPLEMENTED. Blocks. Since 0.1. */
+ * time. A job whose process died between handing it over and recording what the cluster calls it is found again by its
+ * id, if that is a UUID, on schedulers that take names for ids (trunnion-ballista); on others it stays there, and nobody
+ * reads it. What the cluster cannot run fails with UNIMPLEMENTED. Blocks. Since 0.1. */
 TRN_API trn_status trn_scheduler_create_ballista(const trn_scheduler_options *options,
                                                  const trn_ballista_options *ballista, trn_backend *local,
                                                  trn_scheduler **out, trn_error **error);

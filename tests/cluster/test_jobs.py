@@ -114,6 +114,57 @@ def test_a_job_is_lost_with_its_scheduler_and_runs_again_elsewhere(program, clus
         end(elsewhere)
 
 
+def ended(platform, job):
+    """How a job ended, by another process: (state, attempt, what is said of its rows)."""
+    code, out, error = platform.call("fetch", job)
+    code_, listed, _ = platform.call("jobs")
+    state, attempt = re.search(rf"^{job} (\w+) attempt (\d+)", listed, re.M).groups()
+    assert (code == 0) == (state == "Succeeded"), "succeeded with its output, or not at all"
+    return state, int(attempt), out if code == 0 else error
+
+
+def test_a_job_is_right_or_fails_when_an_executor_is_killed_as_it_runs(program, duck, tmp_path):  # noqa: F811
+    """One of two: what is left does the rest, or the job fails and says why; there is no third way."""
+    with Cluster(tmp_path / "mortal", "--executors", "2", "--executor-timeout", "5s") as mortal:
+        platform = start(program, tmp_path, mortal)
+        client = platform.begin(LONG)
+        word, job = platform.said()
+        assert word == "job"
+        wait_until_it_runs(mortal, job)
+        os.kill(mortal.pids()["executor-1"], signal.SIGKILL)
+        answer = json.loads(client.stdout.read())[0]
+        assert client.wait(60) == 0
+        state, attempt, said = ended(platform, job)
+        assert attempt == 1
+        if state == "Succeeded":
+            assert said == "1 rows of n,s\n"
+            assert [int(value) for value in answer[0]] == [int(value) for value in duck.execute(LONG).fetchone()]
+        else:
+            assert "error" in answer and said
+        end(platform)
+
+
+def test_a_job_outlives_its_process_and_its_scheduler(program, cluster, duck, tmp_path):  # noqa: F811
+    """Both are killed: a third process runs it again, once, elsewhere; and what the first attempt did is nobody's."""
+    with Cluster(tmp_path / "mortal", "--executors", "1") as mortal:
+        platform = start(program, tmp_path, mortal)
+        client = platform.begin(LONG)
+        word, job = platform.said()
+        assert word == "job"
+        wait_until_it_runs(mortal, job)
+        platform.process.kill()
+        platform.process.wait()
+        client.kill()
+        os.kill(mortal.pids()["scheduler"], signal.SIGKILL)
+    elsewhere = start(program, tmp_path, cluster)
+    code, out, error = elsewhere.call("recover", job)
+    assert code == 0 and out == "1 rows of n,s\n", error
+    assert ended(elsewhere, job)[:2] == ("Succeeded", 2)
+    known = jobs_there(cluster, job)
+    assert known is None or len(known) == 1
+    end(elsewhere)
+
+
 def test_an_output_whose_executor_is_gone_is_an_error(program, tmp_path):
     with Cluster(tmp_path / "mortal", "--executors", "1") as mortal:
         platform = start(program, tmp_path, mortal)

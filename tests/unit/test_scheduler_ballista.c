@@ -37,6 +37,12 @@ static void now_it_says(cluster *c, script_step step) {
   pthread_mutex_unlock(&c->script.mu);
 }
 
+static void takes_names(cluster *c, bool it_does) {
+  pthread_mutex_lock(&c->script.mu);
+  c->script.takes_names = it_does;
+  pthread_mutex_unlock(&c->script.mu);
+}
+
 /* The local backend's encoder. */
 static trn_status encode(void *self, trn_layer_session *session, trn_plan *plan, const char *format, trn_bytes *out,
                          trn_error **error) {
@@ -213,7 +219,8 @@ static void a_job_whose_answer_was_cut_off_is_found_by_its_name(void **state) {
   node n, m;
   trn_job *job = NULL;
   cluster_open(&c);
-  c.script.submission_hangs = c.script.takes_names = true;
+  c.script.submission_hangs = true;
+  takes_names(&c, true);
   now_it_says(&c, STEP_RUNNING);
   /* While its process lives: it goes on, once the answer is not waited for any more. */
   remote_open(&n, &c);
@@ -227,14 +234,13 @@ static void a_job_whose_answer_was_cut_off_is_found_by_its_name(void **state) {
   trn_call_unref(c.script.held);
   c.script.held = NULL;
   /* And when it does not: whoever recovers it attaches to it. */
-  c.script.submitted = 0;
   now_it_says(&c, STEP_RUNNING);
   job = submit(&n, UUID_7, "rows 5");
-  while (!script_count(&c.script, &c.script.submitted)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-  c.script.takes_names = false; /* it is not to be found by this process */
+  while (script_count(&c.script, &c.script.submitted) < 2) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  takes_names(&c, false); /* it is not to be found by this process */
   trn_job_unref(job);
   node_close(&n);
-  c.script.takes_names = true;
+  takes_names(&c, true);
   c.script.submission_hangs = false;
   remote_open(&m, &c);
   trn_recover_options resubmit = {.struct_size = sizeof resubmit, .resubmit = true};
@@ -243,7 +249,7 @@ static void a_job_whose_answer_was_cut_off_is_found_by_its_name(void **state) {
   assert_int_equal(wait_for_end(job), TRN_JOB_SUCCEEDED);
   output_is_whole(job);
   assert_int_equal(status_of(job).attempt, 2);
-  assert_int_equal(script_count(&c.script, &c.script.submitted), 1); /* never twice */
+  assert_int_equal(script_count(&c.script, &c.script.submitted), 2); /* one for each of the two jobs */
   trn_job_unref(job);
   node_close(&m);
   cluster_close(&c);
