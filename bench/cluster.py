@@ -1,10 +1,11 @@
 """A Ballista cluster through our server, against the stock Ballista client on the same cluster.
-usage: cluster.py [tpch|small|stream|jobs ...] [--scale S] [--rounds N] [--executors N]
+usage: cluster.py [tpch|small|stream|jobs ...] [--scale S] [--rounds N] [--executors N] [--gigabytes G]
 
 tpch     TPC-H through PySpark on our server in front of the cluster, and the same texts by the stock client: interleaved, medians, the
          geometric mean of the ratios. A result goes to its client as Arrow in both.
 small    one-row queries: median latency of both, with 1 and with 8 callers at once
-stream   all of lineitem through the server into a client that drops it: MB/s of Arrow, CPU seconds of the server per GB, its memory
+stream   all of lineitem through the server into a client that drops it, until so many gigabytes went through (rounds, else): MB/s of
+         Arrow, CPU seconds of the server per GB, its memory after each
 jobs     200 queries at once through the server: all right, how long, how the latency of a single one changes
 
 Everything runs on this machine: on one that is shared, ratios of interleaved runs are what to look at."""
@@ -94,15 +95,16 @@ def small(server, client, folder, rounds):
               f"{statistics.median(theirs) * 1e3:.1f} ms", flush=True)
 
 
-def stream(server, client, folder, rounds):
+def stream(server, client, folder, rounds, gigabytes=0.0):
     """The stock client decodes what it gets and drops it; PySpark keeps them as one Arrow table."""
     spark = spark_session(server, folder)
-    text, process = "select * from lineitem", server.process
-    for _ in range(rounds):
+    text, process, total, count = "select * from lineitem", server.process, 0.0, 0
+    while total < gigabytes or count < (0 if gigabytes else rounds):
         before, start = cpu(process), time.perf_counter()
         size = spark.sql(text).toArrow().nbytes
         peak = rss(process)
         took, used = time.perf_counter() - start, cpu(process) - before
+        total, count = total + size / 1e9, count + 1
         theirs = client.ask(sql=text)
         print(f"stream: ours {size / 1e6:.0f} MB, {size / 1e6 / took:.0f} MB/s, {used / (size / 1e9):.2f} s of the server's CPU per GB, "
               f"server {peak:.0f} MiB; stock client {theirs['bytes'] / 1e6 / theirs['seconds']:.0f} MB/s", flush=True)
@@ -138,6 +140,7 @@ def main():
     parser.add_argument("--scale", default="1")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--executors", default="2")
+    parser.add_argument("--gigabytes", type=float, default=0.0)
     options = parser.parse_args()
     from conftest import Client, Cluster, Server
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends, too
@@ -146,7 +149,8 @@ def main():
         with Server("--backend", cluster.url, "--fallback", "refuse") as server, Client(cluster.df_url) as client:
             client.tables(folder)
             for name in options.names or BENCHES:
-                BENCHES[name](server, client, folder, options.rounds)
+                more = [options.gigabytes] if name == "stream" else []
+                BENCHES[name](server, client, folder, options.rounds, *more)
 
 
 def reexec():
