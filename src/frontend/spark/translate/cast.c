@@ -210,8 +210,9 @@ trn_status spark__cast_value(spark_translator *t, const spark_value *value, cons
   /* Spark casts to char(n) and varchar(n) as to string: lengths matter to tables only. */
   if (spark__is_string(target)) target = trn__type(TRN_TYPE_STRING);
   spark_cast_mode mode = is_try ? SPARK_CAST_TRY : t->ansi ? SPARK_CAST_ANSI : SPARK_CAST_LEGACY;
-  /* A quirk that shows in column names: SQL casts to intervals and nested types leave no trace there. */
-  bool hidden = position.start >= 0 && !is_try && (spark__is_interval(target) || target->id >= TRN_TYPE_ARRAY);
+  /* A quirk that shows in column names: SQL casts to intervals, but those of literals, and nested types leave no trace there. */
+  bool hidden = position.start >= 0 && !is_try &&
+                (target->id >= TRN_TYPE_ARRAY || (spark__is_interval(target) && value->expr->kind != TRN_EXPR_LITERAL));
   trn_strbuf text = {0};
   trn__strbuf_printf(&text, is_try ? "TRY_CAST(%s AS " : "CAST(%s AS ", value->name);
   spark__type_sql(&text, target);

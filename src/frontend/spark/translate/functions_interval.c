@@ -201,8 +201,11 @@ static trn_status subtract(spark_builder *b, bool *done, const trn_expr **out) {
   if (y->id == TRN_TYPE_DATE) return subtract_dates(b, done, out);
   if (x->id == TRN_TYPE_DATE && (y->id == TRN_TYPE_NULL || spark__is_string(y))) return subtract_dates(b, done, out);
   if (x->id == TRN_TYPE_DATE) return move_by_number(b, 0, true, done, out);
-  if ((x->id == TRN_TYPE_TIME || y->id == TRN_TYPE_TIME) && may_be_time(x) && may_be_time(y))
+  if ((x->id == TRN_TYPE_TIME || y->id == TRN_TYPE_TIME) && may_be_time(x) && may_be_time(y)) {
+    b->text = trn__arena_printf(b->t->arena, "%s - %s", b->call->args[0].name, b->call->args[1].name);
+    if (!b->text) return trn__no_memory(b->error);
     return difference(b, TRN_TYPE_TIME, "trn.time_diff", spark__day_time(b->t, 1, 3), done, out);
+  }
   return TRN_OK;
 }
 

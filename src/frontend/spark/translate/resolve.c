@@ -368,8 +368,10 @@ static trn_status try_function(lookup *l) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (strcasecmp(names[i], l->parts[0]) != 0) continue;
     l->found = true;
-    return spark__function_call(l->t, i == 10 ? "grouping_id" : names[i], NULL, 0, false, false, NULL, l->position,
-                                l->out, l->error);
+    trn_status status = spark__function_call(l->t, i == 10 ? "grouping_id" : names[i], NULL, 0, false, false, NULL, l->position,
+                                             l->out, l->error);
+    if (i == 10 && !status) l->out->name = names[i];
+    return status;
   }
   return TRN_OK;
 }
