@@ -357,16 +357,18 @@ def test_functions_are_called_from_the_engines_sql(plugin):
 
 def test_policies_know_functions_of_plugins(pyspark, plugin, tmp_path):
     file = tmp_path / "trunnion.yaml"
-    rules = [{"deny": ["use"], "functions": ["sample.digit_sum", "sample.squares"]}]
+    rules = [{"deny": ["use"], "functions": ["sample.digit_sum", "sample.squares", "sample.count_where"]}]
     file.write_text(json.dumps({"listen": "127.0.0.1:0", "plugins": [{"file": str(plugin)}],
                                 "layers": [{"authorize": {"default": "allow", "rules": rules}}]}))
     with Server("--config", file) as server:
         got = pyspark("""
 spark.sql("CREATE TEMPORARY FUNCTION digits AS 'sample.digit_sum'")
 print(json.dumps([rows(spark.sql("SELECT sample.product(id) FROM range(1, 4)"))] + [error_of(lambda: spark.sql(q).collect())
-    for q in ("SELECT sample.digit_sum(id) FROM range(3)", "SELECT digits(id) FROM range(3)", "SELECT * FROM sample.squares(2L)")]))""", server)
+    for q in ("SELECT sample.digit_sum(id) FROM range(3)", "SELECT digits(id) FROM range(3)", "SELECT * FROM sample.squares(2L)",
+              "SELECT sample.count_where(array(1), x -> x > 0)", "SELECT transform(array(1L), x -> sample.digit_sum(x))")] + [
+        error_of(lambda: encoded("sql", "SELECT sample.digit_sum(305)").collect())]))""", server)
     assert got[0] == [[6]]
-    for error, name in zip(got[1:], ("digit_sum", "digit_sum", "squares")):
+    for error, name in zip(got[1:], ("digit_sum", "digit_sum", "squares", "count_where", "digit_sum", "digit_sum")):
         assert error and f"sample.{name}" in error, error
 
 
