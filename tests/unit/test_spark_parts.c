@@ -375,7 +375,7 @@ static void show_lays_out_as_spark_does(void **state) {
               "+---+-----+\n|age|name |\n+---+-----+\n|14 |Tom  |\n|23 |Alice|\n+---+-----+\n");
   assert_show((spark_show){20, 20, false, false}, names, 2, cells, 0, false,
               "+---+----+\n|age|name|\n+---+----+\n+---+----+\n");
-  assert_show((spark_show){20, 20, true, false}, names, 2, cells, 0, false, "(0 rows)\n");
+  assert_show((spark_show){20, 20, true, false}, names, 2, cells, 0, false, "(0 rows)");
   assert_show((spark_show){1, 20, false, false}, NULL, 0, NULL, 1, true,
               "++\n||\n++\n||\n++\nonly showing top 1 row");
   assert_show((spark_show){20, 20, false, true}, names, 2, cells, 1, false,
