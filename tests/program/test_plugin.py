@@ -348,7 +348,7 @@ def test_functions_are_called_from_the_engines_sql(plugin):
             assert rows("SELECT sample.count_where(make_array(1, 5, 100), x -> x > n) FROM numbers ORDER BY n") == [
                 (1,), (1,), (0,), (0,)]
             assert rows("SELECT sample.running(make_array(1, 2), n, (s, x) -> s + x) FROM numbers WHERE n = 7") == [([8, 10],)]
-            for query, part in (("SELECT trn.upper('a')", "trn.upper"), ("SELECT sample.nothing(1)", "sample.nothing"),
+            for query, part in (("SELECT trn.array_indices(make_array(5))", "trn.array_indices"), ("SELECT sample.nothing(1)", "sample.nothing"),
                                 ("SELECT sample.digit_sum('x')", "sample.digit_sum takes one bigint"),
                                 ("SELECT sample.count_where(1, x -> true)", "takes an array and a condition")):
                 with pytest.raises(Exception, match=re.escape(part)):
