@@ -89,3 +89,17 @@ def test_messages_that_travel_both_ways_are_complete(tmp_path):
     missing = {f"{m.name}.{name}" for m in ours(tmp_path).message_type if m.name not in OURS
                for name in set(messages[m.name]) - {f.name for f in m.field}}
     assert missing == {"PartitionStats.column_stats", "ExecutorMetadata.specification", "ExecutorMetadata.os_info"}
+
+
+def test_the_client_reads_and_writes_these_numbers(tmp_path):
+    """src/backend/ballista has protobuf by hand, and says above each message what its fields are."""
+    fields = {m.name: {f.name: f.number for f in m.field} for m in ours(tmp_path).message_type}
+    said = 0
+    for path in sorted((ROOT / "src/backend/ballista").glob("*.c")):
+        text = re.sub(r"\s+(\* )?", " ", path.read_text())
+        for name, body in re.findall(r"\b([A-Z]\w+) \{ (.*?) \} ?(?:\*/|\}|,|:|;)", text):
+            for field, number in re.findall(r"(\w+) = (\d+)", re.sub(r"\{[^{}]*\}", "", body.replace("oneof {", ""))) if name in fields else ():
+                if field in fields[name]:
+                    assert fields[name][field] == int(number), (path.name, name, field)
+                    said += 1
+    assert said > 25
