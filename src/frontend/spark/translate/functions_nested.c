@@ -153,7 +153,8 @@ static trn_status with_array(spark_builder *b) {
   const trn_field *field = &b->args[0]->type->fields[0];
   const trn_type *common = NULL;
   if (spark__wider_type(b->t, field->type, b->args[1]->type, &common)) return trn__no_memory(b->error);
-  if (!common) {
+  bool one_text = spark__is_string(field->type) != spark__is_string(b->args[1]->type); /* which is not read as the other's type */
+  if (!common || (one_text && field->type->id != TRN_TYPE_NULL && b->args[1]->type->id != TRN_TYPE_NULL)) {
     const char *name = trn__arena_printf(b->t->arena, "`%s`", b->function->name), *left = spark__quoted_type(b->t, b->args[0]->type),
                *right = spark__quoted_type(b->t, b->args[1]->type);
     if (!name || !left || !right) return trn__no_memory(b->error);
