@@ -410,6 +410,16 @@ def test_statements_of_sparks_dialect(address, connect, table):
         assert keys.column("column_name").to_pylist() == ["a"]
 
 
+def test_who_asks_for_executors_where_there_are_none_gets_the_rows_as_always(connect):
+    connection = connect()
+    connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.locations": "executors"})
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*), sum(value) FROM generate_series(1, 1000) AS t(value)")
+        assert cursor.fetchall() == [(1000, 500500)]
+        with pytest.raises(adm.Error, match="no_such"):
+            cursor.execute("SELECT * FROM no_such")
+
+
 def test_databases_are_schemas(run, table):
     run(f"CREATE DATABASE IF NOT EXISTS {table}_d", f"CREATE TABLE {table}_d.t (a INT)", f"DROP TABLE {table}_d.t", f"DROP DATABASE {table}_d")
 

@@ -144,7 +144,7 @@ trn_status flightsql__ingest_data(flightsql_ingest *ingest, const flight_data *d
   int64_t rows = 0;
   if (!status && kind == TRN_IPC_BATCH) status = trn__ipc_read_rows(data->header.data, data->header.size, &rows, error);
   if (status) return status;
-  ingest->rows += rows;
+  if (__builtin_add_overflow(ingest->rows, rows, &ingest->rows)) ingest->rows = INT64_MAX; /* of columns without bytes */
   ingest->has_schema = true;
   size_t padding = padding_of(ingest, data->header.size);
   uint32_t prefix[2] = {0xffffffffu, (uint32_t)(data->header.size + padding)};
