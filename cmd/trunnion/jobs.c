@@ -149,8 +149,10 @@ static bool collect(void *user, const trn_job_record *r) {
 
 /* Jobs that nobody runs: run here, or are given up once they are old. */
 static void tend_lost(const job_keeping *jobs, id_list *list, int64_t old_ms) {
-  const trn_job_filter filter = {
-      .struct_size = sizeof filter, .states = 1u << TRN_JOB_LOST, .limit = TEND_JOBS_MAX, .until_ms = jobs->resubmits ? 0 : old_ms};
+  const trn_job_filter filter = {.struct_size = sizeof filter,
+                                 .states = 1u << TRN_JOB_LOST,
+                                 .limit = TEND_JOBS_MAX,
+                                 .until_ms = jobs->resubmits ? 0 : old_ms};
   const trn_recover_options resubmit = {.struct_size = sizeof resubmit, .resubmit = true};
   list->count = list->seen = 0;
   list->ended_before_ms = 0;
@@ -207,7 +209,8 @@ static const struct job_flag {
   const char *flag, *argument, *help;
   size_t place;
 } job_flags[] = {
-    {"state", "NAME", "list: queued, running, succeeded, failed, cancelled or lost ones only", offsetof(job_command, state)},
+    {"state", "NAME", "list: queued, running, succeeded, failed, cancelled or lost ones only",
+     offsetof(job_command, state)},
     {"user", "NAME", "list: of this user only", offsetof(job_command, user)},
     {"name", "NAME", "list: with this name only", offsetof(job_command, name)},
     {"limit", "N", "list: the newest N (default: 100)", offsetof(job_command, limit)},
@@ -224,10 +227,11 @@ static void print_flag(FILE *out, const char *flag, const char *argument, const 
 }
 
 static int print_jobs_usage(FILE *out) {
-  fprintf(out, "usage: trunnion jobs list | status ID | cancel ID | output ID [options]\n\n"
-               "Looks at the jobs that servers keep: 'list' them, newest first; 'status' says all about one; 'cancel' asks\n"
-               "whoever runs it to end it; 'output' writes its rows as an Arrow IPC stream. Where they are is said as for\n"
-               "'serve': --config FILE, or --jobs-store and --jobs-output.\n\n");
+  fprintf(out,
+          "usage: trunnion jobs list | status ID | cancel ID | output ID [options]\n\n"
+          "Looks at the jobs that servers keep: 'list' them, newest first; 'status' says all about one; 'cancel' asks\n"
+          "whoever runs it to end it; 'output' writes its rows as an Arrow IPC stream. Where they are is said as for\n"
+          "'serve': --config FILE, or --jobs-store and --jobs-output.\n\n");
   each_job_flag(print_flag, out);
   return out == stdout ? 0 : 2;
 }
@@ -269,7 +273,8 @@ static bool print_all(void *user, const trn_job_record *r) {
   print_time("\nstarted    ", r->started_ms);
   print_time("\nended      ", r->ended_ms);
   printf("\nrows       %lld\nbytes      %lld\n", (long long)r->rows, (long long)r->bytes);
-  if (r->stages) printf("stages     %u of %u\ntasks      %u of %u\n", r->stages_done, r->stages, r->tasks_done, r->tasks);
+  if (r->stages)
+    printf("stages     %u of %u\ntasks      %u of %u\n", r->stages_done, r->stages, r->tasks_done, r->tasks);
   if (r->is_cancelled) printf("cancelled  yes\n");
   if (r->is_released) printf("released   yes\n");
   if (r->state == TRN_JOB_FAILED) {
@@ -301,7 +306,9 @@ static trn_status cancel(trn_job *job, trn_error **error) {
   if (status) return status;
   status = trn_job_wait(job, CANCEL_WAIT_MS, &now, NULL, NULL);
   if (status == TRN_DEADLINE_EXCEEDED) status = trn_job_get_status(job, &now, NULL, error);
-  if (!status) printf("%s\t%s%s\n", trn_job_id(job), trn_job_state_name(now.state), now.state > TRN_JOB_RUNNING ? "" : ", asked to end");
+  if (!status)
+    printf("%s\t%s%s\n", trn_job_id(job), trn_job_state_name(now.state),
+           now.state > TRN_JOB_RUNNING ? "" : ", asked to end");
   return status;
 }
 
@@ -402,8 +409,7 @@ static trn_status no_execute(void *self, void *state, const trn_execute_request 
 
 /* A scheduler that looks at jobs, and runs none. */
 static trn_status with_scheduler(const trn_config *root, job_command *c, trn_error **error) {
-  static const trn_backend_ops ops = {
-      .struct_size = sizeof ops, .open_session = no_session, .execute = no_execute};
+  static const trn_backend_ops ops = {.struct_size = sizeof ops, .open_session = no_session, .execute = no_execute};
   trn_backend *backend = NULL;
   job_keeping jobs = {0};
   job_settings s;

@@ -325,7 +325,8 @@ static trn_status begin(remote_run *r, bool is_there, trn_error **error) {
     else
       trn_error_unref(own);
   }
-  if (!status) status = trn__job_known_as(r->job, r->backend_id, (trn_slice){.data = schema.data, .size = schema.size}, error);
+  if (!status)
+    status = trn__job_known_as(r->job, r->backend_id, (trn_slice){.data = schema.data, .size = schema.size}, error);
   /* Nobody would find it. */
   const char *unread = r->backend_id ? r->backend_id : is_there ? r->attempt.id : NULL;
   if (status && unread) (void)trn__ballista_cancel(r->b->client, unread, ignore, NULL, NULL);

@@ -1,6 +1,6 @@
-/* COPY and INSERT. Ballista sends them as plans; here they are commands, so that policies see what is written where, and
- * that it is written as all else that writes files is: all of it, or nothing. A table of the client's is where its files
- * are: an INSERT adds files there. */
+/* COPY and INSERT. Ballista sends them as plans; here they are commands, so that policies see what is written where,
+ * and that it is written as all else that writes files is: all of it, or nothing. A table of the client's is where its
+ * files are: an INSERT adds files there. */
 #include <trunnion/catalog.h>
 
 #include "frontend/ballista/ballista.h"
@@ -91,8 +91,8 @@ static trn_status options_of(trn_arena *arena, const struct format *format, trn_
 /* ---- what is not done ---- */
 
 static trn_status check_insert(const trn_ballista_write *w, trn_error **error) {
-  static const char *const names[] = {"UPDATE",         "DELETE",   "CREATE TABLE AS", "INSERT", "INSERT OVERWRITE",
-                                      "INSERT REPLACE", "TRUNCATE", "MERGE"};
+  static const char *const names[] = {"UPDATE",           "DELETE",         "CREATE TABLE AS", "INSERT",
+                                      "INSERT OVERWRITE", "INSERT REPLACE", "TRUNCATE",        "MERGE"};
   const trn_str *l = &w->location;
   int size = (int)(w->table.size < 100 ? w->table.size : 100);
   if (w->operation != TRN_BALLISTA_INSERT_APPEND)

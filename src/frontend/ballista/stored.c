@@ -1,6 +1,6 @@
-/* Jobs that a scheduler keeps (scheduler.h): recorded before they run, their outputs in files, so that another process can
- * be asked for them and fetched from. Of those that were submitted here, events say what becomes of them; of others, the
- * store does. */
+/* Jobs that a scheduler keeps (scheduler.h): recorded before they run, their outputs in files, so that another process
+ * can be asked for them and fetched from. Of those that were submitted here, events say what becomes of them; of
+ * others, the store does. */
 #include "core/blake2b.h"
 #include "frontend/ballista/ballista.h"
 
@@ -15,7 +15,8 @@ void ballista__stored_key(ballista_service *service, const void *key, size_t siz
   trn__blake2b_end(&hash, service->ticket_key);
 }
 
-/* The same in every process that has the key, and no guess for anybody else: BLAKE2b may be keyed by what comes first. */
+/* The same in every process that has the key, and no guess for anybody else: BLAKE2b may be keyed by what comes first.
+ */
 static uint64_t secret_of(const ballista_service *service, const char *id) {
   trn_blake2b hash;
   uint8_t digest[16];
@@ -160,12 +161,10 @@ static char *failure_of(const trn_job_record *r) {
 static bool read_record(void *user, const trn_job_record *r) {
   reading *to = user;
   ballista_job *job = to->job;
-  static const ballista_state states[] = {[TRN_JOB_QUEUED] = BALLISTA_QUEUED,
-                                          [TRN_JOB_RUNNING] = BALLISTA_RUNNING,
-                                          [TRN_JOB_SUCCEEDED] = BALLISTA_SUCCESSFUL,
-                                          [TRN_JOB_FAILED] = BALLISTA_FAILED,
-                                          [TRN_JOB_CANCELLED] = BALLISTA_FAILED,
-                                          [TRN_JOB_LOST] = BALLISTA_FAILED};
+  static const ballista_state states[] = {
+      [TRN_JOB_QUEUED] = BALLISTA_QUEUED,        [TRN_JOB_RUNNING] = BALLISTA_RUNNING,
+      [TRN_JOB_SUCCEEDED] = BALLISTA_SUCCESSFUL, [TRN_JOB_FAILED] = BALLISTA_FAILED,
+      [TRN_JOB_CANCELLED] = BALLISTA_FAILED,     [TRN_JOB_LOST] = BALLISTA_FAILED};
   free(job->name), free(job->user), free(job->failure);
   job->name = strdup(strcmp(r->name, r->id) == 0 ? "" : r->name); /* one that has none is called by its id */
   job->user = strdup(r->user);
