@@ -147,11 +147,54 @@ static void set_entry(sql_parser *p, spark_sql_statement *out, const char *key, 
   out->set_count = 1;
 }
 
+/* INTERVAL 2 HOURS, INTERVAL '-03:30' HOUR TO MINUTE, at INTERVAL: as an offset. */
+static char *zone_interval(sql_parser *p) {
+  static const char *const units[] = {"DAY", "DAYS", "HOUR", "HOURS", "MINUTE", "MINUTES", "SECOND", "SECONDS"};
+  static const long sizes[] = {86400, 3600, 60, 1};
+  size_t start = p->at, size, unit = 0;
+  sql__advance(p);
+  bool negative = sql__accept(p, SQL_MINUS);
+  const char *text = sql__is_string(p, p->at) ? sql__string(p, &size) : NULL;
+  if (text == NULL) {
+    if (sql__kind(p) != SQL_INTEGER) sql__fail_syntax(p);
+    text = sql__token_text(p, p->at);
+    sql__advance(p);
+  }
+  while (unit < 8 && !sql__token_is(p, p->at, units[unit])) unit++;
+  if (unit == 8) sql__fail_unimplemented(p, p->at, "SET TIME ZONE interval");
+  sql__advance(p);
+  bool minutes = sql__token_is(p, p->at, "TO") && sql__token_is(p, p->at + 1, "MINUTE");
+  bool both = minutes || (sql__token_is(p, p->at, "TO") && sql__token_is(p, p->at + 1, "SECOND"));
+  if (both) p->at += 2;
+  const char *input = text;
+  long seconds = 0, scale = sizes[unit / 2];
+  if (*text == '-' || *text == '+') negative ^= *text++ == '-';
+  for (char *end; scale; text = end + 1, scale /= 60) {
+    long part = strtol(text, &end, 10);
+    if (end == text || part < 0 || part > 1000000) sql__fail_syntax(p);
+    seconds += part * scale;
+    if (*end == 0) break;
+    if (*end != ':' || !both || scale == 1) sql__fail_syntax(p);
+  }
+  if (seconds > 18 * 3600) {
+    trn_kv param = {"input", input};
+    sql__fail(p, start, sql__last(p), "INVALID_INTERVAL_FORMAT.TIMEZONE_INTERVAL_OUT_OF_RANGE", "22006", &param, 1);
+  }
+  char *zone = trn__arena_printf(p->arena, seconds % 60 ? "%c%02ld:%02ld:%02ld" : "%c%02ld:%02ld", negative ? '-' : '+', seconds / 3600,
+                                 seconds / 60 % 60, seconds % 60);
+  if (zone == NULL) sql__fail_memory(p);
+  return zone;
+}
+
 static void set_time_zone(sql_parser *p, spark_sql_statement *out) {
   size_t size;
   p->at += 2;
   if (sql__kind(p) == KW_LOCAL) sql__fail_unimplemented(p, p->at, "SET TIME ZONE LOCAL");
-  if (!sql__is_string(p, p->at)) sql__fail_unimplemented(p, p->at, "SET TIME ZONE interval");
+  if (sql__kind(p) == KW_INTERVAL) {
+    set_entry(p, out, "spark.sql.session.timeZone", zone_interval(p));
+    return;
+  }
+  if (!sql__is_string(p, p->at)) sql__fail_syntax(p);
   set_entry(p, out, "spark.sql.session.timeZone", sql__string(p, &size));
 }
 
