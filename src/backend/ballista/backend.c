@@ -164,8 +164,10 @@ static trn_status open_source(void *self, trn_layer_session *session, const trn_
                               trn_source **out, struct ArrowSchema *schema, trn_error **error) {
   trn_ballista *b = self;
   bool is_large = strcmp(request->format, "ipc") == 0 && request->data_size > b->options.inline_bytes_max;
-  return b->spool && is_large ? open_spooled(b, session, request, out, schema, error)
-                              : trn_next_open_source(session, request, out, schema, error);
+  trn_source_request given = *request;
+  given.is_own = false; /* executors read the file; what is mapped here does not travel */
+  return b->spool && is_large ? open_spooled(b, session, &given, out, schema, error)
+                              : trn_next_open_source(session, &given, out, schema, error);
 }
 
 static trn_source *source_ref(void *self, trn_layer *layer, trn_source *source) {
