@@ -104,6 +104,7 @@ trn_status spark__parquet_schema(spark_translator *t, spark_file_read *read, trn
   if (read->by_file && levels) whole.partitions.count = 0, whole.options.count -= levels, levels = 0;
   trn_source *source = NULL;
   trn_status status = spark__open_files(t, &whole, NULL, NULL, &source, &all, &count, error);
+  if (status == TRN_PERMISSION_DENIED) return status; /* and nothing is told of what is in the files */
   if (status) status = footer_error(t, read, status, error);
   if (status && read->filter.merges && files->count > 1) return merge_error(t, read, status, error);
   if (files->count == 1) return status;
