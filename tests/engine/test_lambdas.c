@@ -138,6 +138,27 @@ static void test_functions_that_mean_others_are_run_in_lambdas_and_deep_expressi
   expect(sql, "420;600;");
 }
 
+static void test_plans_with_lambdas_travel(void **state) {
+  (void)state;
+  static const char format[] = "datafusion.logical.v1";
+  trn_engine_plan *plan, *again = NULL;
+  trn_engine_execution *execution = NULL;
+  trn_engine_bytes encoded = {0};
+  trn_engine_error error = {0};
+  result out;
+  plan = planned(JOINED("t.map(array_transform(xs, x -> x * 2), x -> x + k)")
+                 "(select make_array(1, 2, 3) as xs, 1 as k)", &out);
+  check(f.engine->encode(f.session, plan, format, NULL, &encoded, &error), &error);
+  check(f.engine->decode(f.session, format, encoded.data, encoded.size, NULL, NULL, &again, &error), &error);
+  check(f.engine->execute(f.session, again, NULL, &execution, &error), &error);
+  drain_texts(execution, &out);
+  check(out.status, &out.error);
+  assert_string_equal(out.text, "3,5,7;");
+  f.engine->execution_release(execution);
+  f.engine->plan_release(plan), f.engine->plan_release(again);
+  encoded.release(encoded.self);
+}
+
 static void test_lambdas_stand_inside_of_lambdas(void **state) {
   (void)state;
   expect(JOINED("flatten(t.map(xs, x -> t.map(make_array(10, 20), y -> x + y + k)))") LISTS,
@@ -212,6 +233,7 @@ int main(void) {
       cmocka_unit_test(test_elements_are_of_any_type),
       cmocka_unit_test(test_lambdas_stay_whole_where_expressions_are_moved),
       cmocka_unit_test(test_functions_that_mean_others_are_run_in_lambdas_and_deep_expressions),
+      cmocka_unit_test(test_plans_with_lambdas_travel),
       cmocka_unit_test(test_lambdas_stand_inside_of_lambdas),
       cmocka_unit_test(test_lambdas_are_bound_from_left_to_right),
       cmocka_unit_test(test_what_a_lambda_meets_is_the_calls_failure),

@@ -32,6 +32,7 @@ use crate::features::datafusion_substrait::substrait::proto::expression::ScalarF
 use crate::features::datafusion_substrait::substrait::proto::function_argument::ArgType;
 use crate::features::futures::executor::block_on;
 use crate::features::prost::Message;
+use crate::fused::unpacked_plan;
 use crate::lower_rel::as_type;
 use crate::mapped::Mapped;
 use crate::named::Named;
@@ -389,6 +390,10 @@ pub fn encode(session: &Session, plan: &LogicalPlan, format: &str, schema: Optio
     let plan = match schema {
         Some(schema) => displayed(plan, schema)?,
         None => plan.clone(),
+    };
+    let plan = match format {
+        LOGICAL | SUBSTRAIT | PHYSICAL => unpacked_plan(plan)?,
+        _ => plan,
     };
     match format {
         LOGICAL => {

@@ -14,8 +14,8 @@ use crate::features::datafusion::logical_expr::expr::ScalarFunction;
 use crate::features::datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use crate::features::datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use crate::features::datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    TypeSignature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, TypeSignature, Volatility,
 };
 use crate::features::datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use crate::features::datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
@@ -152,6 +152,21 @@ pub fn unpacked(expr: &Expr) -> Result<Option<Expr>> {
         })
     })?;
     Ok(Some(whole.data))
+}
+
+/// The plan without what is packed: for whoever does not know this file.
+pub fn unpacked_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let whole = plan.transform_up_with_subqueries(|node| {
+        node.map_expressions(|expr| {
+            expr.transform_down(|part| {
+                Ok(match unpacked(&part)? {
+                    Some(whole) => Transformed::yes(whole),
+                    None => Transformed::no(part),
+                })
+            })
+        })
+    })?;
+    Ok(whole.data)
 }
 
 /// An expression that may be packed: closed but for columns, and the same however often it is computed.
