@@ -370,7 +370,7 @@ static trn_status try_function(lookup *l) {
     l->found = true;
     trn_status status = spark__function_call(l->t, i == 10 ? "grouping_id" : names[i], NULL, 0, false, false, NULL, l->position,
                                              l->out, l->error);
-    if (i == 10 && !status) l->out->name = names[i];
+    if (i == 10 && !status) l->out->variable_name = names[i]; /* alone; inside of others it is the function */
     return status;
   }
   return TRN_OK;
