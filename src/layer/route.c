@@ -348,32 +348,36 @@ static size_t first_choice(route *r, trn_layer_session *s, trn_plan *plan) {
   return found;
 }
 
+/* There: gives the target, its session's state, and the plan with its sources there (a reference). */
+static trn_status move_to_first(route *r, trn_layer_session *s, trn_plan *plan, route_target **target, void **state,
+                                trn_plan **moved, trn_error **error) {
+  size_t index = first_choice(r, s, plan);
+  *target = &r->targets[index];
+  *moved = NULL;
+  trn_status status = state_at(r, s, index, state, error);
+  return status ? status : move_plan(r, s, index, plan, moved, error);
+}
+
 static trn_status explain(void *self, trn_layer_session *s, trn_plan *plan, trn_explain_mode mode, char **out,
                           trn_error **error) {
-  route *r = self;
-  size_t target = first_choice(r, s, plan);
-  trn_plan *moved = NULL;
+  route_target *target;
+  trn_plan *moved;
   void *state = NULL;
   *out = NULL;
-  trn_status status = state_at(r, s, target, &state, error);
-  if (status == TRN_OK) status = move_plan(r, s, target, plan, &moved, error);
-  if (status == TRN_OK)
-    status = r->targets[target].ops->explain(r->targets[target].self, state, moved, mode, out, error);
+  trn_status status = move_to_first(self, s, plan, &target, &state, &moved, error);
+  if (status == TRN_OK) status = target->ops->explain(target->self, state, moved, mode, out, error);
   trn_plan_unref(moved);
   return status;
 }
 
 static trn_status encode(void *self, trn_layer_session *s, trn_plan *plan, const char *format, trn_bytes *out,
                          trn_error **error) {
-  route *r = self;
-  size_t target = first_choice(r, s, plan);
-  trn_plan *moved = NULL;
+  route_target *target;
+  trn_plan *moved;
   void *state = NULL;
   *out = (trn_bytes){0};
-  trn_status status = state_at(r, s, target, &state, error);
-  if (status == TRN_OK) status = move_plan(r, s, target, plan, &moved, error);
-  if (status == TRN_OK)
-    status = r->targets[target].ops->encode(r->targets[target].self, state, moved, format, out, error);
+  trn_status status = move_to_first(self, s, plan, &target, &state, &moved, error);
+  if (status == TRN_OK) status = target->ops->encode(target->self, state, moved, format, out, error);
   trn_plan_unref(moved);
   return status;
 }
