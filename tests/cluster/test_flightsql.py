@@ -71,7 +71,7 @@ def same(left, right):
     assert len(left) == len(right)
     for a, b in zip(left, right):
         for x, y in zip(map(plain, a), map(plain, b), strict=True):
-            assert x == (pytest.approx(y, rel=1e-5) if isinstance(y, float) else y)
+            assert x == (pytest.approx(y, rel=1e-6, abs=1e-6) if isinstance(y, float) else y)
 
 
 @pytest.mark.parametrize("number", [1, 3, 5, 6, 10, 12, 14, 19])
