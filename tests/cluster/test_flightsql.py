@@ -196,3 +196,21 @@ def test_failures_on_the_executors_name_what_failed(cursor, tables):
     with pytest.raises(adm.Error, match="(?i)divi"):
         ask(cursor, "SELECT 1 / (n_nationkey - 5) AS x FROM nation")
     assert ask(cursor, "SELECT count(*) FROM region") == [(5,)]
+
+
+def test_kept_rows_are_read_by_the_executors(cluster, connect, tmp_path):
+    """They lie in a file of the server's, which it maps for itself alone: executors read a copy in the spool directory; where
+    there is none, such a query does not run on the cluster, and says so."""
+    batch = pa.record_batch({"i": pa.array(range(100_000), pa.int64()), "s": ["x" * 100] * 100_000})
+
+    def kept(cursor):
+        rows = pa.RecordBatchReader.from_batches(batch.schema, iter([batch] * 4))  # more than an ingestion keeps in memory
+        cursor.adbc_ingest("kept_here", rows, mode="create", temporary=True)
+        return ask(cursor, "SELECT count(*), sum(i), min(length(s)) FROM kept_here")
+
+    with connect().cursor() as cursor, pytest.raises(adm.Error, match="cannot run on a Ballista cluster"):
+        kept(cursor)
+    with Server("--backend", cluster.url, "--fallback", "refuse", "--cluster-spool-dir", tmp_path) as spooling:
+        with dbapi.connect(spooling.grpc_url, autocommit=True) as connection, connection.cursor() as cursor:
+            assert kept(cursor) == [(400_000, 4 * 4_999_950_000, 100)]
+    assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,9 @@
  */
 #include "backend/ballista/backend.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FORMAT "ballista.logical.v1"
@@ -160,14 +163,32 @@ static trn_status open_spooled(trn_ballista *b, trn_layer_session *session, cons
   return status;
 }
 
+/* A file of the caller's own is a stream, which Ballista's plans do not tell from an Arrow file: executors get a copy that is one. */
+static trn_status open_own(trn_ballista *b, trn_layer_session *session, const trn_source_request *request, trn_source **out,
+                           struct ArrowSchema *schema, trn_error **error) {
+  struct stat about;
+  int file = open(request->paths[0], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  bool ok = file >= 0 && !fstat(file, &about) && S_ISREG(about.st_mode) && about.st_size > 0;
+  void *bytes = ok ? mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
+  if (file >= 0) close(file);
+  if (bytes == MAP_FAILED) return trn_error_set(error, TRN_INTERNAL, NULL, "The file of rows for the cluster cannot be read");
+  const trn_source_request rows = {.struct_size = sizeof rows,
+                                   .format = "ipc",
+                                   .data = bytes,
+                                   .data_size = (size_t)about.st_size,
+                                   .label = request->label};
+  trn_status status = open_spooled(b, session, &rows, out, schema, error);
+  munmap(bytes, (size_t)about.st_size);
+  return status;
+}
+
 static trn_status open_source(void *self, trn_layer_session *session, const trn_source_request *request,
                               trn_source **out, struct ArrowSchema *schema, trn_error **error) {
   trn_ballista *b = self;
   bool is_large = strcmp(request->format, "ipc") == 0 && request->data_size > b->options.inline_bytes_max;
-  trn_source_request given = *request;
-  given.is_own = false; /* executors read the file; what is mapped here does not travel */
-  return b->spool && is_large ? open_spooled(b, session, &given, out, schema, error)
-                              : trn_next_open_source(session, &given, out, schema, error);
+  if (b->spool && request->is_own && request->path_count == 1) return open_own(b, session, request, out, schema, error);
+  return b->spool && is_large ? open_spooled(b, session, request, out, schema, error)
+                              : trn_next_open_source(session, request, out, schema, error);
 }
 
 static trn_source *source_ref(void *self, trn_layer *layer, trn_source *source) {
