@@ -39,7 +39,8 @@ static void read_text(trn_arena *arena, const char *sql, flightsql_dialect diale
   trn_constraint *constraints = NULL;
   size_t count = 0, name_end, columns_at, row_at, row_end;
   if (flightsql__text_read(arena, sql, strlen(sql), dialect, &text, &error) == TRN_OK && text.count) {
-    sink += (uint64_t)flightsql__kind(&text) + flightsql__temporary_at(&text);
+    sink += flightsql__temporary_at(&text);
+    for (uint32_t i = 0; i < text.name_count; i++) sink += strlen(text.names[i]);
     if (flightsql__insert_shape(&text, &name_end, &columns_at, &row_at, &row_end)) sink += row_end - row_at;
     if (flightsql__parse_constraints(arena, &text, &constraints, &count, &error) == TRN_OK)
       for (size_t i = 0; i < count; i++)
@@ -73,15 +74,25 @@ static void read_command(trn_arena *arena, const uint8_t *data, size_t size) {
   trn_error_unref(error);
 }
 
+/* By the columns' places, and by their names in another order. */
 static void read_literals(trn_arena *arena, const flightsql_parameters *parameters, flightsql_dialect dialect) {
   if (!parameters->schema.release || parameters->schema.n_children > 1000) return;
   uint32_t count = (uint32_t)parameters->schema.n_children;
+  const char **names = TRN_NEW_N(arena, const char *, count);
+  for (uint32_t i = 0; names && i < count; i++) {
+    names[i] = parameters->schema.children[count - 1 - i]->name;
+    if (!names[i]) names[i] = "";
+  }
+  const flightsql_text texts[] = {{.parameter_count = count},
+                                  {.parameter_count = count, .names = names, .name_count = names ? count : 0}};
   for (int64_t row = 0; row < parameters->rows && row < 20; row++) {
-    const char **literals = NULL;
-    trn_error *error = NULL;
-    if (flightsql__parameters_literals(arena, parameters, row, count, dialect, &literals, &error) == TRN_OK)
-      for (uint32_t i = 0; i < count; i++) sink += strlen(literals[i]);
-    trn_error_unref(error);
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+      const char **literals = NULL;
+      trn_error *error = NULL;
+      if (!flightsql__parameters_literals(arena, parameters, row, &texts[t], dialect, &literals, &error))
+        for (uint32_t i = 0; i < count; i++) sink += strlen(literals[i]);
+      trn_error_unref(error);
+    }
   }
 }
 
