@@ -19,6 +19,7 @@ typedef struct authorize_rule {
   trn_mask *masks; /* texts are owned */
   size_t mask_count;
   char *origin; /* where it is written */
+  size_t number; /* in its list, from 1 */
 } authorize_rule;
 
 typedef struct authorize_rules {

@@ -52,6 +52,19 @@ static trn_status read_actions(const trn_config *map, const char *key, unsigned 
   return status;
 }
 
+/* What is wrong with a text whatever the table is; `column` NULL: a filter. */
+static trn_status check_text(const authorize_rule *rule, const trn_config *value, const char *column, const char *text,
+                             trn_error **error) {
+  trn_error *inner = NULL;
+  trn_status status = trn__text_check(text, !column, error ? &inner : NULL);
+  if (status && error)
+    trn_error_set(error, status, NULL, "%s: rule %zu, %s%s%s: %s", trn_config_origin(value), rule->number,
+                  column ? "the mask of '" : "its filter", column ? column : "", column ? "'" : "",
+                  inner ? trn_error_message(inner) : "out of memory");
+  trn_error_unref(inner);
+  return status;
+}
+
 static trn_status read_masks(const trn_config *map, authorize_rule *rule, trn_error **error) {
   const trn_config *masks = trn_config_get(map, "masks");
   trn_config_kind kind = trn_config_get_kind(masks);
@@ -71,6 +84,8 @@ static trn_status read_masks(const trn_config *map, authorize_rule *rule, trn_er
     mask->column = trn__text_copy(trn_config_key_at(masks, i));
     mask->text = trn__text_copy(text);
     if (!mask->column || !mask->text) return trn__no_memory(error);
+    trn_status status = check_text(rule, trn_config_at(masks, i), mask->column, mask->text, error);
+    if (status) return status;
   }
   return TRN_OK;
 }
@@ -111,6 +126,7 @@ static trn_status read_rule(const trn_config *map, authorize_rule *rule, trn_err
   if (status == TRN_OK) status = trn__texts_read(map, "columns", &rule->columns, error);
   if (status == TRN_OK) status = trn__texts_read(map, "hide", &rule->hide, error);
   if (status == TRN_OK) status = trn_config_text(map, "filter", &filter, error);
+  if (status == TRN_OK && filter) status = check_text(rule, trn_config_get(map, "filter"), NULL, filter, error);
   if (status == TRN_OK && filter && !(rule->filter = trn__text_copy(filter))) status = trn__no_memory(error);
   if (status == TRN_OK) status = read_masks(map, rule, error);
   return status ? status : check_rule(rule, map, error);
@@ -148,7 +164,7 @@ trn_status authorize__read(const trn_config *config, authorize_rules *out, trn_e
   size_t count = trn_config_count(rules);
   if (status == TRN_OK && !(out->items = calloc(count ? count : 1, sizeof *out->items))) status = trn__no_memory(error);
   for (size_t i = 0; i < count && status == TRN_OK; i++) {
-    out->count = i + 1;
+    out->items[i].number = out->count = i + 1;
     status = read_rule(trn_config_at(rules, i), &out->items[i], error);
   }
   if (status) authorize__finish(out);

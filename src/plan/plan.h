@@ -220,6 +220,9 @@ trn_rel *trn__rel_create(trn_arena *arena, trn_rel_kind kind, const trn_rel *con
                          const trn_expr *const *exprs, size_t expr_count, const trn_column *columns, size_t column_count);
 /* A sample of all rows: no optimizer moves a condition through it. */
 bool trn__rel_is_barrier(const trn_rel *rel);
+/* What is wrong with a policy's text (trn_edit_parse) whatever it is over: its grammar, functions and their arguments, types
+ * as far as no column decides. What is right over some table passes. A condition, or a value of any type. */
+trn_status trn__text_check(const char *text, bool is_condition, trn_error **error);
 /* Pass-through relations: columns are the input's. */
 trn_rel *trn__rel_filter(trn_arena *arena, const trn_rel *input, const trn_expr *condition);
 trn_rel *trn__rel_project(trn_arena *arena, const trn_rel *input, const trn_expr *const *exprs,

@@ -183,7 +183,16 @@ static trn_status field_of(text_parser *p, const trn_expr **expr) {
   return trn__text_fail(p, at, "there is no field '%.*s'", (int)at.size, p->text + at.start);
 }
 
+/* A name without a table: any column, and any field of it. */
+static trn_status unknown_column(text_parser *p, const trn_expr **out) {
+  trn_status status = give(p, trn_edit_null(p->edit, trn__type(TRN_TYPE_NULL)), out);
+  while (status == TRN_OK && accept(p, ".", &status))
+    status = p->token.kind == TEXT_NAME ? trn__text_next(p) : trn__text_fail(p, p->token, "a field's name is missing");
+  return status;
+}
+
 static trn_status column(text_parser *p, text_token name, const trn_expr **out) {
+  if (!p->scan) return unknown_column(p, out);
   const trn_scan_label *label = (*p->scan)->u.scan.info;
   uint32_t index = trn__label_find_column(label, p->text + name.start, name.size);
   if (index == UINT32_MAX) {
@@ -349,7 +358,8 @@ static trn_status like(text_parser *p, text_token at, const trn_expr *value, boo
   const trn_expr *pattern = NULL;
   trn_status status = expression(p, 4, &pattern);
   if (status) return status;
-  if (value->type->id != TRN_TYPE_STRING || pattern->type->id != TRN_TYPE_STRING)
+  if ((value->type->id != TRN_TYPE_STRING && !trn__text_is_unknown(p, value)) ||
+      (pattern->type->id != TRN_TYPE_STRING && !trn__text_is_unknown(p, pattern)))
     return trn__text_fail(p, at, "like compares texts");
   status = native(p, "like", value, pattern, value->nullable || pattern->nullable, out);
   return status == TRN_OK && negated ? negate(p, at, out) : status;
@@ -439,21 +449,37 @@ static trn_status expression(text_parser *p, int level, const trn_expr **out) {
   return status;
 }
 
+/* The whole text; `type`: as of trn_edit_parse. */
+static trn_status parse(text_parser *p, const trn_type *type, const trn_expr **out) {
+  if (p->size > TRN_POLICY_TEXT_BYTES_MAX)
+    return trn_error_set(p->error, TRN_RESOURCE_EXHAUSTED, NULL,
+                         "a policy's text is longer than TRN_POLICY_TEXT_BYTES_MAX (%u)", TRN_POLICY_TEXT_BYTES_MAX);
+  trn_status status = trn__text_next(p);
+  if (status == TRN_OK) status = expression(p, 0, out);
+  if (status == TRN_OK && p->token.kind != TEXT_END)
+    status = trn__text_fail(p, p->token, "the text goes on after its end");
+  text_token whole = {TEXT_NAME, 0, p->size, false};
+  if (status == TRN_OK && type && type->id == TRN_TYPE_BOOL) status = to_bool(p, whole, out);
+  if (status == TRN_OK && type) status = trn__text_cast(p, whole, *out, type, out);
+  return status == TRN_OK && p->edit->failed ? trn__no_memory(p->error) : status;
+}
+
 trn_status trn_edit_parse(trn_edit *edit, const trn_rel **scan, const char *text, const trn_text_context *context,
                           const trn_type *type, const trn_expr **out, trn_error **error) {
   *out = NULL;
   text_parser p = {
       .edit = edit, .scan = scan, .context = context, .text = text, .size = strlen(text), .error = error};
-  if (p.size > TRN_POLICY_TEXT_BYTES_MAX)
-    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL,
-                         "a policy's text is longer than TRN_POLICY_TEXT_BYTES_MAX (%u)", TRN_POLICY_TEXT_BYTES_MAX);
   if ((*scan)->kind != TRN_REL_SCAN || !(*scan)->u.scan.info)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "a text is over a scan that has a label");
-  trn_status status = trn__text_next(&p);
-  if (status == TRN_OK) status = expression(&p, 0, out);
-  if (status == TRN_OK && p.token.kind != TEXT_END) status = trn__text_fail(&p, p.token, "the text goes on after its end");
-  text_token whole = {TEXT_NAME, 0, p.size, false};
-  if (status == TRN_OK && type && type->id == TRN_TYPE_BOOL) status = to_bool(&p, whole, out);
-  if (status == TRN_OK && type) status = trn__text_cast(&p, whole, *out, type, out);
-  return status == TRN_OK && edit->failed ? trn__no_memory(error) : status;
+  return parse(&p, type, out);
+}
+
+trn_status trn__text_check(const char *text, bool is_condition, trn_error **error) {
+  trn_edit edit = {.arena = trn__arena_create(0)};
+  if (!edit.arena) return trn__no_memory(error);
+  text_parser p = {.edit = &edit, .text = text, .size = strlen(text), .error = error};
+  const trn_expr *expr = NULL;
+  trn_status status = parse(&p, is_condition ? trn__type(TRN_TYPE_BOOL) : NULL, &expr);
+  trn__arena_unref(edit.arena);
+  return status;
 }

@@ -19,7 +19,7 @@ typedef struct text_token {
 
 typedef struct text_parser {
   trn_edit *edit;
-  const trn_rel **scan;
+  const trn_rel **scan; /* NULL: only checked; columns are of an unknown type, which is that of null */
   const trn_text_context *context;
   const char *text;
   size_t at, size;
@@ -32,6 +32,11 @@ typedef struct text_parser {
 trn_status trn__text_fail(text_parser *p, text_token at, const char *format, ...) TRN_PRINTF(3, 4);
 trn_status trn__text_next(text_parser *p); /* reads a token */
 bool trn__text_is(const text_parser *p, const char *word); /* a keyword (lower case) or a symbol */
+
+/* May it be of any type? Only where a text is checked: else a null without a type is just that. */
+static inline bool trn__text_is_unknown(const text_parser *p, const trn_expr *expr) {
+  return !p->scan && expr->type->id == TRN_TYPE_NULL;
+}
 
 /* ---- types and functions (text_types.c) ---- */
 /* Both become of one type that keeps their values. */

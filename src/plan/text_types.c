@@ -155,8 +155,10 @@ static trn_status double_arithmetic(text_parser *p, char operation, const trn_ex
 
 trn_status trn__text_arithmetic(text_parser *p, text_token at, char operation, const trn_expr *a, const trn_expr *b,
                                 const trn_expr **out) {
-  if (!trn__type_is_numeric(a->type) || !trn__type_is_numeric(b->type))
+  bool a_is_unknown = trn__text_is_unknown(p, a), b_is_unknown = trn__text_is_unknown(p, b);
+  if ((!trn__type_is_numeric(a->type) && !a_is_unknown) || (!trn__type_is_numeric(b->type) && !b_is_unknown))
     return trn__text_fail(p, at, "'%c' is for numbers", operation);
+  if (a_is_unknown || b_is_unknown) return give(p, a_is_unknown ? a : b, out);
   if (operation == '/' || operation == '%' || is_float(a->type) || is_float(b->type))
     return double_arithmetic(p, operation, a, b, out);
   int p1, s1, p2, s2;
@@ -212,6 +214,7 @@ static bool token_is(const text_parser *p, text_token at, const char *word) {
 
 static trn_status argument(text_parser *p, text_token at, char letter, const trn_expr **arg) {
   trn_type_id id = (trn_type_id)(*arg)->type->id;
+  if (trn__text_is_unknown(p, *arg)) return TRN_OK;
   if (letter == 'i') {
     if (!trn__type_is_integer((*arg)->type)) return trn__text_fail(p, at, "an argument must be an integer");
     return give(p, trn_edit_cast(p->edit, *arg, trn__type(TRN_TYPE_INT32), false), arg);
@@ -269,7 +272,7 @@ static trn_status coalesce(text_parser *p, text_token at, const trn_expr **args,
 
 static trn_status conditional(text_parser *p, text_token at, const trn_expr **args, size_t count,
                               const trn_expr **out) {
-  if (count != 3 || args[0]->type->id != TRN_TYPE_BOOL)
+  if (count != 3 || (args[0]->type->id != TRN_TYPE_BOOL && !trn__text_is_unknown(p, args[0])))
     return trn__text_fail(p, at, "if takes a condition and two values");
   trn_status status = trn__text_unify(p, at, &args[1], &args[2]);
   return status ? status : give(p, trn_edit_case(p->edit, args, 3), out);

@@ -1,5 +1,5 @@
 """File, environment and flags; what --check says; help and man pages."""
-import re, shutil, subprocess
+import json, re, shutil, subprocess
 import pytest
 from conftest import LEAVES, PROGRAM, ROOT, Server, run
 from credentials import Authority
@@ -30,6 +30,9 @@ frontends:
     assert re.search(r"frontends +.*spark", out)
     assert re.search(r"backend +embedded", out)
     assert "substrait.plan.v1" in out and out.endswith("the settings are valid\n")
+
+
+RULE = "layers:\n  - authorize:\n      rules:\n        - {tables: a, allow: read}\n        -\n          tables: b\n"
 
 
 @pytest.mark.parametrize("text, message", [
@@ -65,6 +68,17 @@ frontends:
     ("layers:\n  - limit: {pools: [{name: a, concurent: 1}]}\n", "trunnion.yaml:2: unknown key 'concurent'; did you mean 'concurrent'?"),
     ("layers:\n  - route: {backends: [{name: a, embeded: {}}]}\n", "trunnion.yaml:2: There is no backend 'embeded', did you mean 'embedded'?"),
     ("layers:\n  - authorize:\n      rules:\n        - groups: a\n          alow: read\n", "trunnion.yaml:5: unknown key 'alow'; did you mean 'allow'?"),
+    (RULE + '          filter: "region = = 3"\n',
+     "trunnion.yaml:7: rule 2, its filter: a value is missing, at character 10 of \"region = = 3\""),
+    (RULE + "          filter: region = 'EU\n", "trunnion.yaml:7: rule 2, its filter: a quote is not closed, at character 11"),
+    (RULE + "          filter: region = 'EU' owner\n", "rule 2, its filter: the text goes on after its end, at character 15"),
+    (RULE + "          filter: upper(region, 5) = 'EU'\n", "rule 2, its filter: upper takes 1 to 1 arguments, not 2"),
+    (RULE + "          filter: case when a then 1 else 'one' end = b\n", "int and string do not go together"),
+    (RULE + "          filter: a + date '2024-01-31' > b\n", "'+' is for numbers"),
+    (RULE + "          filter: region || 'x'\n", "rule 2, its filter: a condition is expected, not a value"),
+    (RULE + "          masks:\n            ssn: right(ssn, 4)\n            name: initials(name)\n",
+     "trunnion.yaml:9: rule 2, the mask of 'name': there is no function 'initials' for policies, at character 1"),
+    (RULE + "          masks: {ssn: ''}\n", "trunnion.yaml:7: rule 2, the mask of 'ssn': the text ends too early"),
     ("layers:\n  - validate: {settings: {rules: [{keys: x, gets: true}]}}\n", "trunnion.yaml:2: unknown key 'gets'; did you mean 'get'?"),
     ("backend: {embeded: {}}\n", "trunnion.yaml:1: There is no backend 'embeded', did you mean 'embedded'?"),
     ("catalogs:\n  c: {warehous: {}}\n", "trunnion.yaml:2: There is no catalog 'warehous', did you mean 'warehouse'?"),
@@ -97,6 +111,19 @@ def test_mistakes_are_named_and_nothing_runs(tmp_path, text, message):
     status, out, err = check(tmp_path, text)
     assert status == 2 and "valid" not in out
     assert message in err, err
+
+
+def test_texts_that_some_table_fits_pass(tmp_path):
+    """Columns may be of any type where no table is known: what decides is only said when one is read."""
+    filters = ["flag", "not flag and other.flag", "a.b.c between -x and x * 2 + 1.5", "a like b or `odd name` not like '%x'",
+               "if(flag, d, date '2024-01-31') < '2024-02-01'", "d in ('2024-01-31', other, null)", "case a when 1 then flag else null end",
+               "left(s, n) || substr(s, n, 2) = concat(s, t)", "coalesce(a, b, 5) % c = -d", "coalesce(flag, false)",
+               "cast(x as decimal(10,2)) / y > 1e3", "is_member('staff') or owner = current_user()", "if(a is null, b, c) = d", "null"]
+    masks = ["null", "x", "x.y", "sha2(x, 256)", "length(x) + y", "case when x > 5 then y end", "x || 'a'"]
+    text = "layers:\n  - authorize:\n      rules:\n" + "".join(f"        - {{tables: t, filter: {json.dumps(f)}}}\n" for f in filters)
+    text += "        - tables: t\n          masks:\n" + "".join(f"            c{i}: {json.dumps(m)}\n" for i, m in enumerate(masks))
+    status, out, err = check(tmp_path, text)
+    assert status == 0 and out.endswith("the settings are valid\n"), err
 
 
 def test_files_of_users_must_hold_hashes(tmp_path):
