@@ -717,6 +717,22 @@ def test_a_policy_in_rust_knows_who_asks(rust):
     day.stop()
 
 
+def test_a_policy_in_rust_knows_the_groups_of_now(rust):
+    session = rust.session()
+    with grpc.insecure_channel(rust.address) as channel:
+        execute = channel.unary_stream(SERVICE + "ExecutePlan", request_serializer=pb2.ExecutePlanRequest.SerializeToString)
+
+        def ask(groups):
+            return execute(execute_request(session, session.range(11)), metadata=[("groups", groups)])
+        assert list(ask("staff,night shift"))
+        assert told(rust, 1) == ["run"]
+        error = refused(ask("staff,suspended"))  # in the same session, which was opened before
+        assert "You are suspended" in error.details()
+        assert list(ask("staff"))
+        assert told(rust, 1) == ["hit"]
+    session.stop()
+
+
 def test_a_query_through_rust_is_interrupted(rust):
     spark = rust.session()
     outcome = []

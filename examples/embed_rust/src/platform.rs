@@ -38,14 +38,17 @@ impl Platform {
         Platform { here, jobs, sessions: Mutex::default() }
     }
 
-    /// The scheduler's session of a client: the same user, groups and settings.
+    /// The scheduler's session of a client: the same user and groups; another one when the groups are others than before.
     async fn job_session(&self, session: &QuerySession) -> Result<QuerySession> {
-        if let Some(found) = self.sessions.lock().unwrap().get(session.id()) {
+        let groups = session.groups();
+        if let Some(found) = self.sessions.lock().unwrap().get(session.id())
+            && found.groups() == groups
+        {
             return Ok(found.clone());
         }
         let mut request = SessionRequest::of(session.user());
         request.client = "platform".into();
-        request.groups = session.groups().to_vec();
+        request.groups = groups;
         request.is_authenticated = session.is_authenticated();
         let made = self.jobs.create_session(request).await?;
         self.sessions.lock().unwrap().insert(session.id().into(), made.clone());

@@ -33,6 +33,9 @@ impl QueryBackend for Platform {
         if request.session.user() == "night" {
             return Err(Error::new(Code::PermissionDenied, "Come back tomorrow"));
         }
+        if request.session.groups().iter().any(|group| group == "suspended") {
+            return Err(Error::new(Code::PermissionDenied, "You are suspended"));
+        }
         let key = (request.session.user().to_string(), request.plan.fingerprint());
         let found = self.cache.lock().unwrap().get(&key).cloned();
         if let Some(rows) = found {
@@ -193,7 +196,13 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?.with_nodelay(Some(true));
     println!("tonic: a backend in Rust ({rows} rows) on sc://{}", incoming.local_addr()?);
     let mut terminate = signal(SignalKind::terminate())?;
-    let server = Server::builder().add_routes(routes.routes()).serve_with_incoming(incoming);
+    let identify = tonic::service::InterceptorLayer::new(|mut request: tonic::Request<()>| {
+        let groups = request.metadata().get("groups").and_then(|groups| groups.to_str().ok());
+        let groups = groups.map(|groups| groups.split(',').map(str::to_owned).collect());
+        request.extensions_mut().insert(Groups(groups.unwrap_or_default()));
+        Ok(request)
+    });
+    let server = Server::builder().layer(identify).add_routes(routes.routes()).serve_with_incoming(incoming);
     tokio::select! {
         result = server => result?,
         _ = terminate.recv() => {}

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::future::poll_fn;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -137,12 +137,10 @@ unsafe extern "C" fn destroy_shared(this: *mut c_void) {
 
 /// What the backend in Rust is told of a session.
 unsafe fn request_of(session: *mut c::trn_session) -> SessionRequest {
-    let mut groups = null();
-    let count = unsafe { c::trn_session_groups(session, &mut groups) };
     SessionRequest {
         id: Some(unsafe { text(c::trn_session_id(session)) }),
         user: unsafe { text(c::trn_session_user(session)) },
-        groups: (0..count).map(|i| unsafe { text(*groups.add(i)) }).collect(),
+        groups: unsafe { groups_of(session) },
         is_authenticated: unsafe { c::trn_session_is_authenticated(session) },
         ..SessionRequest::default()
     }

@@ -201,6 +201,7 @@ pub struct SessionRequest {
     pub user: String,
     pub client: String,
     pub settings: Vec<(String, String)>,
+    /// Now; [`QuerySession::groups`] says it later.
     pub groups: Vec<String>,
     /// `user` is what an authenticator or the host says, not only what the client claims.
     pub is_authenticated: bool,
@@ -212,6 +213,14 @@ impl SessionRequest {
     pub fn of(user: impl Into<String>) -> SessionRequest {
         SessionRequest { user: user.into(), ..Default::default() }
     }
+}
+
+/// # Safety
+/// The session is open.
+pub(crate) unsafe fn groups_of(session: *const c::trn_session) -> Vec<String> {
+    let mut groups = null();
+    let count = unsafe { c::trn_session_groups(session, &mut groups) };
+    (0..count).map(|i| unsafe { text(*groups.add(i)) }).collect()
 }
 
 struct SessionInner {
@@ -244,8 +253,13 @@ impl QuerySession {
     pub fn user(&self) -> &str {
         &self.0.request.user
     }
-    pub fn groups(&self) -> &[String] {
-        &self.0.request.groups
+    /// The user's groups as they are now: what the last call said that came into the session, not what was so when it
+    /// was opened. None of a closed session of a frontend.
+    pub fn groups(&self) -> Vec<String> {
+        match &self.0.request.native {
+            Some(native) => native.with(|session| unsafe { groups_of(session) }).unwrap_or_default(),
+            None => self.0.request.groups.clone(),
+        }
     }
     pub fn is_authenticated(&self) -> bool {
         self.0.request.is_authenticated
@@ -340,6 +354,9 @@ pub type SendableRecordBatchStream = Pin<Box<dyn RecordBatchStream + Send>>;
 ///     async fn execute_plan(&self, request: ExecutePlanRequest) -> Result<Arc<dyn QueryOperation>> {
 ///         if request.session.user() == "night" {
 ///             return Err(Error::new(Code::PermissionDenied, "Come back tomorrow"));
+///         }
+///         if !request.session.groups().iter().any(|group| group == "staff") {
+///             return Err(Error::new(Code::PermissionDenied, "You are not of the staff (any more)"));
 ///         }
 ///         self.0.execute_plan(request).await
 ///     }
