@@ -93,6 +93,13 @@ static bool names_repeat(const spark_translator *t, const trn_field *fields, uin
   return false;
 }
 
+static trn_status set_schema(spark_translator *t, spark_file_read *read, const trn_field *fields, uint32_t count, trn_error **error) {
+  read->schema = trn__type_struct(t->arena, fields, count);
+  read->schema_text = read->schema ? struct_text(t, fields, count) : NULL;
+  return read->schema_text ? TRN_OK : trn__no_memory(error);
+}
+
+/* Directories that are opened by themselves (by their values) must get it, or each has its own file's columns. */
 trn_status spark__parquet_schema(spark_translator *t, spark_file_read *read, trn_error **error) {
   const trn_field *all = NULL, *first = NULL;
   uint32_t count = 0, first_count = 0, levels = read->partitions.count;
@@ -108,17 +115,17 @@ trn_status spark__parquet_schema(spark_translator *t, spark_file_read *read, trn
   if (status) status = footer_error(t, read, status, error);
   if (status && read->filter.merges && files->count > 1) return merge_error(t, read, status, error);
   if (files->count == 1) return status;
-  if (!status && read->filter.merges && !names_repeat(t, all, count)) return TRN_OK;
+  bool merged = !status && read->filter.merges && !names_repeat(t, all, count), grouped = read->by_file && read->partitions.count;
+  if (merged && grouped) return set_schema(t, read, all, count, error);
+  if (merged) return TRN_OK;
   if (!status && read->by_file && !levels && count == 0) return TRN_OK;
   if (status && files->count < 2) return status;
   trn_status opened = fields_of(t, &whole, (const char **)files->items, 1, &first, &first_count, NULL);
   if (opened) return status ? status : TRN_OK;
   uint32_t own = first_count >= levels ? first_count - levels : first_count;
-  if (!status && first_count == count) return TRN_OK;
+  if (!status && first_count == count && !grouped) return TRN_OK;
   if (status && error) trn_error_unref(*error), *error = NULL;
-  read->schema = trn__type_struct(t->arena, first, own);
-  read->schema_text = read->schema ? struct_text(t, first, own) : NULL;
-  return read->schema_text ? TRN_OK : trn__no_memory(error);
+  return set_schema(t, read, first, own, error);
 }
 
 /* ---- groups ---- */
@@ -150,6 +157,18 @@ static trn_status read_group(spark_translator *t, const spark_file_read *read, s
     status = value ? spark__partition_value(t, value, levels->types[i], &all[own + i].expr, error) : trn__no_memory(error);
   }
   return status ? status : spark__project(t, out, all, own + levels->count, NULL, out, error);
+}
+
+/* Each directory's files are opened by themselves: what no schema makes the same can differ. */
+static trn_status check_same(spark_translator *t, const spark_relation *first, const spark_relation *group, trn_error **error) {
+  spark_value *left = NULL, *right = NULL;
+  size_t left_count = 0, right_count = 0;
+  trn_status status = spark__scope_values(t, first->scope, &left, &left_count, error);
+  if (!status) status = spark__scope_values(t, group->scope, &right, &right_count, error);
+  bool same = left_count == right_count;
+  for (size_t i = 0; i < left_count && same && !status; i++)
+    same = spark__name_equal(t, left[i].name, right[i].name) && trn__type_equal(left[i].expr->type, right[i].expr->type);
+  return status || same ? status : spark__unimplemented(t, NOWHERE, error, "Reading files of several directories whose columns differ");
 }
 
 static trn_status unite(spark_translator *t, const trn_rel **rels, size_t count, const spark_relation *first, const trn_field **fields,
@@ -194,6 +213,7 @@ trn_status spark__read_groups(spark_translator *t, spark_file_read *read, const 
       return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "Files of more than %d directories that are chosen one by one.", GROUPS_MAX);
     status = read_group(t, read, from, next - from, &group, error);
     if (!count) first = group;
+    if (!status && count) status = check_same(t, &first, &group, error);
     rels[count++] = group.rel;
     from = next;
   }
