@@ -44,12 +44,12 @@ typedef struct cluster_script {
   bool submission_hangs;
   bool takes_names;                   /* for ids, as trunnion-ballista */
   script_step pushes[SCRIPT_STEPS_MAX]; /* what ExecuteQueryPush says, in turn, up to STEP_UNKNOWN */
-  bool push_stays, push_breaks;       /* then it goes on, silent; or its connection is gone */
+  bool push_stays;                    /* then it goes on, silent, and is `held` */
   /* guarded by mu */
   unsigned submitted, pushed, asked, cancelled, cleaned, fetched, messages;
   unsigned open; /* calls that are not done */
   unsigned threads; /* that there were before */
-  char job_name[64];
+  char job_name[64], cancelled_id[64]; /* of the last query, by the last CancelJob */
   trn_call *held; /* a call that is never answered */
 } cluster_script;
 
@@ -214,9 +214,7 @@ static inline void on_push_now(trn_call *call, void *user, trn_slice message) {
     trn_strbuf out = status_message(s, s->pushes[i]);
     answer(call, &out);
   }
-  if (s->push_breaks) {
-    trn_call_abort(call, TRN_UNAVAILABLE);
-  } else if (s->push_stays) {
+  if (s->push_stays) {
     pthread_mutex_lock(&s->mu);
     trn_call_unref(s->held);
     s->held = trn_call_ref(call);
@@ -237,13 +235,19 @@ static inline void on_execute_now(trn_call *call, void *user, trn_slice message)
   trn_call_finish(call, TRN_OK, NULL, NULL, 0, NULL, 0);
 }
 
-static inline void on_status_now(trn_call *call, void *user, trn_slice message) {
-  cluster_script *s = user;
+/* The job that is asked for. */
+static inline void read_id(trn_slice message, char id[64]) {
   trn_wire_reader r = trn__wire_reader(message.data, message.size);
   trn_wire_field f;
-  char id[64] = "";
+  *id = 0;
   while (trn__wire_next(&r, &f))
-    if (f.number == 1) snprintf(id, sizeof id, "%.*s", (int)f.bytes.size, f.bytes.data);
+    if (f.number == 1) snprintf(id, 64, "%.*s", (int)f.bytes.size, f.bytes.data);
+}
+
+static inline void on_status_now(trn_call *call, void *user, trn_slice message) {
+  cluster_script *s = user;
+  char id[64];
+  read_id(message, id);
   if (message.release) message.release(message.owner);
   pthread_mutex_lock(&s->mu);
   bool is_known = strcmp(id, "job-1") == 0 || (s->takes_names && strcmp(id, s->job_name) == 0);
@@ -273,7 +277,11 @@ static inline void count_and_answer(trn_call *call, cluster_script *s, unsigned 
 }
 
 static inline void on_cancel_job_now(trn_call *call, void *user, trn_slice message) {
-  count_and_answer(call, user, &((cluster_script *)user)->cancelled, message);
+  cluster_script *s = user;
+  pthread_mutex_lock(&s->mu);
+  read_id(message, s->cancelled_id);
+  pthread_mutex_unlock(&s->mu);
+  count_and_answer(call, s, &s->cancelled, message);
 }
 
 static inline void on_clean_now(trn_call *call, void *user, trn_slice message) {

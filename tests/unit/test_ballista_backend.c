@@ -386,6 +386,15 @@ static void a_cancel_of_a_pushed_job_is_repeated_until_it_is_over(void **state) 
   rig_close(&r);
 }
 
+/* The call that is not answered; the caller's reference. */
+static trn_call *take_held(rig *r) {
+  pthread_mutex_lock(&r->script.mu);
+  trn_call *held = r->script.held;
+  r->script.held = NULL;
+  pthread_mutex_unlock(&r->script.mu);
+  return held;
+}
+
 static void a_push_that_breaks_is_followed_by_questions(void **state) {
   (void)state;
   for (int breaks = 0; breaks < 2; breaks++) {
@@ -393,10 +402,18 @@ static void a_push_that_breaks_is_followed_by_questions(void **state) {
     int64_t values[16];
     script_init(&r.script);
     r.script.pushes[0] = STEP_RUNNING;
-    r.script.push_breaks = breaks; /* else it ends well, without the job's end */
+    r.script.push_stays = breaks; /* else it ends well, without the job's end */
     rig_open_pushing(&r, (trn_ballista_options){0});
     set_steps(&r, STEP_RUNNING, STEP_DONE);
-    assert_int_equal(read_values(start(&r), values, 16), 4);
+    trn_operation *operation = start(&r);
+    if (breaks) {
+      for (int i = 0; i < 10000 && trn_operation_get_state(operation) != TRN_OPERATION_RUNNING; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+      trn_call *held = take_held(&r);
+      trn_call_abort(held, TRN_UNAVAILABLE);
+      trn_call_unref(held);
+    }
+    assert_int_equal(read_values(operation, values, 16), 4);
     assert_int_equal(script_count(&r.script, &r.script.pushed), 1);
     assert_true(script_await(&r.script, &r.script.cleaned, 2));
     assert_int_equal(script_count(&r.script, &r.script.cancelled), 0);
@@ -419,6 +436,54 @@ static void a_scheduler_that_gives_other_ids_is_asked_from_then_on(void **state)
   rig_close(&r);
 }
 
+/* Then it may be somebody else's job that has the id which was asked for. */
+static void an_id_that_was_asked_for_is_not_believed_before_the_scheduler_says_it(void **state) {
+  (void)state;
+  for (int is_told = 0; is_told < 2; is_told++) {
+    rig r;
+    script_init(&r.script);
+    r.script.cancels_to_obey = 2;
+    rig_open_pushing(&r, (trn_ballista_options){.timeout_ms = 200});
+    set_steps(&r, STEP_RUNNING, STEP_UNKNOWN);
+    r.script.takes_names = false; /* the name is taken */
+    r.script.submission_hangs = true;
+    free(refusal(&r, TRN_DEADLINE_EXCEEDED));
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    assert_int_equal(script_count(&r.script, &r.script.cancelled), 0);
+    assert_int_equal(script_count(&r.script, &r.script.asked), 0);
+    trn_call *held = take_held(&r);
+    if (is_told) {
+      tell_version(held, &r.script);
+      trn_strbuf out = status_message(&r.script, STEP_RUNNING);
+      answer(held, &out);
+      assert_true(script_await(&r.script, &r.script.cancelled, 2)); /* again and again, of that one */
+      assert_string_equal(r.script.cancelled_id, "job-1");
+    }
+    trn_call_abort(held, TRN_UNAVAILABLE);
+    trn_call_unref(held);
+    rig_close(&r);
+    if (!is_told) assert_int_equal(r.script.cancelled, 0);
+  }
+}
+
+static void a_push_that_ends_without_a_word_fails_the_query(void **state) {
+  (void)state;
+  rig r;
+  char message[256];
+  char *text = NULL;
+  script_init(&r.script);
+  rig_open_pushing(&r, (trn_ballista_options){0});
+  set_steps(&r, STEP_DONE, STEP_UNKNOWN); /* of another's job */
+  unsigned cleaned = script_count(&r.script, &r.script.cleaned);
+  trn_operation *operation = start(&r);
+  assert_int_equal(trn_operation_metrics(operation, &text), TRN_UNAVAILABLE);
+  assert_int_equal(read_failure(operation, message), TRN_UNAVAILABLE);
+  assert_has(message, "scheduler:50050");
+  assert_int_equal(script_count(&r.script, &r.script.cleaned), cleaned);
+  assert_int_equal(script_count(&r.script, &r.script.cancelled), 0);
+  rig_close(&r);
+}
+
 static void a_push_that_is_not_taken_fails_as_a_submission_does(void **state) {
   (void)state;
   rig r;
@@ -438,15 +503,10 @@ static void a_push_that_is_not_taken_fails_as_a_submission_does(void **state) {
   free(text);
   r.script.version = "55.0.0";
   r.script.submission_hangs = true;
-  r.script.cancels_to_obey = 1;
   text = refusal(&r, TRN_DEADLINE_EXCEEDED);
   assert_has(text, "scheduler:50050 (ExecuteQueryPush)");
-  assert_true(script_await(&r.script, &r.script.cancelled, 1)); /* it may have come through */
   free(text);
-  pthread_mutex_lock(&r.script.mu);
-  trn_call *held = r.script.held;
-  r.script.held = NULL;
-  pthread_mutex_unlock(&r.script.mu);
+  trn_call *held = take_held(&r);
   trn_call_finish(held, TRN_UNAVAILABLE, "gone", NULL, 0, NULL, 0);
   trn_call_unref(held);
   rig_close(&r);
@@ -527,10 +587,7 @@ static void planning_can_be_cancelled_while_the_scheduler_hangs(void **state) {
   assert_null(operation);
   trn_plan_unref(plan);
   trn_cancel_unref(cancel);
-  pthread_mutex_lock(&r.script.mu);
-  trn_call *held = r.script.held;
-  r.script.held = NULL;
-  pthread_mutex_unlock(&r.script.mu);
+  trn_call *held = take_held(&r);
   if (held) trn_call_finish(held, TRN_UNAVAILABLE, "gone", NULL, 0, NULL, 0);
   trn_call_unref(held);
   rig_close(&r);
@@ -563,36 +620,6 @@ static void nonsense_from_a_scheduler_fails_the_query(void **state) {
   assert_int_equal(read_failure(start(&r), message), TRN_DATA_LOSS);
   assert_has(message, "job-1");
   rig_close(&r);
-}
-
-static void an_error_of_a_function_keeps_its_condition(void **state) {
-  (void)state;
-  static const char *const texts[] = {
-      /* 3 \n DIVIDE_BY_ZERO \n 4294967298 \n hex("by zero") \n hex("config") \n hex("ansi") \n */
-      "Task failed: External(Failure: by zero [[trn:"
-      "330a4449564944455f42595f5a45524f0a343239343936373239380a3632373932303761363537323666"
-      "0a3633366636653636363936370a36313665373336390a]])",
-      "disk full", "[[trn:zz]]"};
-  for (int i = 0; i < 3; i++) {
-    trn_error *error = NULL;
-    const trn_error_param *params = NULL;
-    trn_position position;
-    trn_status status = trn__ballista_job_error("job-1", texts[i], &error);
-    assert_int_equal(status, i ? TRN_INTERNAL : TRN_INVALID_ARGUMENT);
-    if (i) assert_has(trn_error_message(error), texts[i]);
-    if (i) assert_has(trn_error_message(error), "job-1");
-    if (!i) {
-      assert_string_equal(trn_error_condition(error), "DIVIDE_BY_ZERO");
-      assert_string_equal(trn_error_message(error), "by zero");
-      assert_int_equal(trn_error_params(error, &params), 1);
-      assert_string_equal(params[0].key, "config");
-      assert_string_equal(params[0].value, "ansi");
-      assert_true(trn_error_position(error, &position));
-      assert_int_equal(position.start, 1);
-      assert_int_equal(position.stop, 2);
-    }
-    trn_error_unref(error);
-  }
 }
 
 static void a_job_that_fails_says_why(void **state) {
@@ -737,6 +764,8 @@ int main(void) {
       cmocka_unit_test(a_cancel_of_a_pushed_job_is_repeated_until_it_is_over),
       cmocka_unit_test(a_push_that_breaks_is_followed_by_questions),
       cmocka_unit_test(a_scheduler_that_gives_other_ids_is_asked_from_then_on),
+      cmocka_unit_test(an_id_that_was_asked_for_is_not_believed_before_the_scheduler_says_it),
+      cmocka_unit_test(a_push_that_ends_without_a_word_fails_the_query),
       cmocka_unit_test(a_push_that_is_not_taken_fails_as_a_submission_does),
       cmocka_unit_test(a_scheduler_of_another_version_is_refused_and_its_job_cancelled),
       cmocka_unit_test(a_scheduler_that_does_not_answer_fails_the_query_in_time),
@@ -744,7 +773,6 @@ int main(void) {
       cmocka_unit_test(planning_can_be_cancelled_while_the_scheduler_hangs),
       cmocka_unit_test(a_scheduler_that_was_started_again_does_not_know_the_job),
       cmocka_unit_test(nonsense_from_a_scheduler_fails_the_query),
-      cmocka_unit_test(an_error_of_a_function_keeps_its_condition),
       cmocka_unit_test(a_job_that_fails_says_why),
       cmocka_unit_test(an_executor_that_is_gone_during_a_fetch_is_named),
       cmocka_unit_test(a_partition_that_ends_early_is_a_loss),

@@ -55,7 +55,7 @@ typedef struct trn_ballista_run {
   struct ArrowSchema schema;
   trn_strbuf schema_ipc;
   _Atomic(char *) job_id; /* `asked_id` or `told_id`; NULL: not known yet */
-  char *asked_id;         /* the one that was chosen, of a job that is pushed */
+  char *asked_id;         /* the one that was chosen, of a job that is pushed: another's, until a status has it */
   char *told_id;          /* the scheduler's; never changes once it is there */
   int64_t submitted_ns;
   atomic_int state; /* trn_operation_state */
@@ -96,7 +96,7 @@ trn_ballista_run *trn__ballista_run_create(trn_ballista *b, const trn_execute_re
                                            const struct ArrowSchema *schema, trn_error **error);
 /* An operation that stands for the run: takes a reference, when it is OK. */
 trn_status trn__ballista_run_operation(trn_ballista_run *run, const char *id, trn_operation **out);
-/* Its status is asked for until it is over, unless that is on already. locks: none */
+/* Its status is asked for until it is over, unless that is on already; without an id it fails. locks: none */
 void trn__ballista_run_follow(trn_ballista_run *run);
 /* The scheduler has told of it. True: it is over. locks: none */
 bool trn__ballista_run_told(trn_ballista_run *run, trn_ballista_job *job);

@@ -239,7 +239,10 @@ bool trn__ballista_run_told(trn_ballista_run *run, trn_ballista_job *job) {
     bool cancels = run->is_cancelled;
     pthread_mutex_unlock(&run->mu);
     /* A cancel is lost on a job that is being planned: again, until it is over. */
-    if (cancels) trn__ballista_cancel(run->backend->client, id_of(run), trn__ballista_ignored, NULL, NULL);
+    if (cancels) {
+      trn__ballista_cancel(run->backend->client, id_of(run), trn__ballista_ignored, NULL, NULL);
+      trn__ballista_run_follow(run);
+    }
     return false;
   }
   case TRN_BALLISTA_FAILED:
@@ -282,7 +285,20 @@ static void poll(void *argument) {
   trn_error_unref(error);
 }
 
+/* The scheduler has never said which job is the query's, and will not. */
+static void end_unknown(trn_ballista_run *run) {
+  trn_error *error = NULL;
+  trn_status status = trn_error_set(&error, TRN_UNAVAILABLE, NULL,
+                                    "the Ballista scheduler at %s did not say what became of the query",
+                                    trn__ballista_client_target(run->backend->client));
+  end_with(run, status, error);
+}
+
 void trn__ballista_run_follow(trn_ballista_run *run) {
+  if (!id_of(run)) {
+    end_unknown(run);
+    return;
+  }
   pthread_mutex_lock(&run->mu);
   bool begins = !run->is_polled && !run->is_final;
   run->is_polled |= begins;
@@ -315,7 +331,8 @@ void trn__ballista_run_cancel(void *self) {
 void trn__ballista_run_abandon(trn_ballista_run *run, trn_status status) {
   bool may_run = status == TRN_CANCELLED || status == TRN_DEADLINE_EXCEEDED || status == TRN_UNAVAILABLE ||
                  status == TRN_RESOURCE_EXHAUSTED;
-  if (may_run && id_of(run)) { /* followed until it is over, so that no cancel is lost */
+  /* Followed until it is over, so that no cancel is lost; one that is pushed once its id is known. */
+  if (may_run && (id_of(run) || run->push)) {
     trn__ballista_run_cancel(run);
     return;
   }

@@ -42,9 +42,8 @@ static waiting *waiting_create(trn_ballista_client *client) {
   return w;
 }
 
-static void answered(void *user, trn_status status, const trn_error *error, const trn_ballista_reply *reply) {
-  waiting *w = user;
-  const char *text = reply->job_id ? reply->job_id : reply->metrics;
+/* True: nobody waits for it any more. */
+static bool tell(waiting *w, trn_status status, const trn_error *error, const char *text) {
   pthread_mutex_lock(&w->mu);
   w->status = status;
   w->error = error ? trn_error_ref((trn_error *)error) : NULL;
@@ -53,6 +52,12 @@ static void answered(void *user, trn_status status, const trn_error *error, cons
   bool is_left = w->is_left;
   pthread_cond_signal(&w->changed);
   pthread_mutex_unlock(&w->mu);
+  return is_left;
+}
+
+static void answered(void *user, trn_status status, const trn_error *error, const trn_ballista_reply *reply) {
+  waiting *w = user;
+  bool is_left = tell(w, status, error, reply->job_id ? reply->job_id : reply->metrics);
   if (is_left && reply->job_id) trn__ballista_cancel(w->client, reply->job_id, trn__ballista_ignored, NULL, NULL);
   waiting_unref(w);
 }
@@ -102,10 +107,11 @@ static trn_status wait_for(waiting *w, trn_status status, const trn_cancel *canc
 
 trn_status trn__ballista_run_metrics(void *self, char **out) {
   trn_ballista_run *run = self;
+  const char *id = atomic_load(&run->job_id);
+  if (!id) return TRN_UNAVAILABLE; /* it was taken just now */
   waiting *w = waiting_create(run->backend->client);
   if (!w) return TRN_RESOURCE_EXHAUSTED;
-  trn_status status =
-      trn__ballista_job_metrics(run->backend->client, atomic_load(&run->job_id), answered, w, NULL);
+  trn_status status = trn__ballista_job_metrics(run->backend->client, id, answered, w, NULL);
   return wait_for(w, status, NULL, out, NULL);
 }
 
@@ -163,25 +169,29 @@ trn_status trn__ballista_settings_collect(const trn_ballista_options *o, trn_ses
 
 static void push_taken(void *user) {
   trn_ballista_run *run = user;
-  const trn_ballista_reply reply = {.job_id = run->asked_id};
   waiting *w = run->taking;
   run->taking = NULL;
-  answered(w, TRN_OK, NULL, &reply);
+  (void)tell(w, TRN_OK, NULL, run->asked_id); /* who left has made the run one that is cancelled */
+  waiting_unref(w);
 }
 
-/* The scheduler has given the job another id: it is another scheduler than it was, or the name was taken. False: no
- * memory. */
+/* The scheduler's first word of the job: only now is it known which one is ours. Where the id that was asked for is not
+ * its own, it is another scheduler than it was, or the name was taken: by a job of somebody else. False: no memory. */
 static bool adopt(trn_ballista_run *run, const char *id) {
-  atomic_store(&run->backend->names_are_ids, false);
-  run->told_id = strdup(id);
-  if (!run->told_id) return false;
-  atomic_store(&run->job_id, run->told_id);
-  return true;
+  char *own = run->asked_id;
+  if (strcmp(id, own) != 0) {
+    atomic_store(&run->backend->names_are_ids, false);
+    own = run->told_id = strdup(id);
+  }
+  if (own) atomic_store(&run->job_id, own);
+  return own != NULL;
 }
 
 static void push_status(void *user, trn_ballista_job *job) {
   trn_ballista_run *run = user;
-  if (!run->told_id && *job->id && strcmp(job->id, run->asked_id) != 0 && !adopt(run, job->id)) {
+  bool is_known = atomic_load(&run->job_id);
+  if (!is_known && !*job->id) return; /* of which job? */
+  if (!is_known && !adopt(run, job->id)) {
     trn_error *error = NULL;
     trn_status status = trn__no_memory(&error);
     trn__ballista_run_fail(run, status, error);
@@ -204,9 +214,8 @@ static void push_done(void *user, trn_status status, const trn_error *error, con
     answered(run->taking, status, own ? own : error, &none);
     run->taking = NULL;
     trn_error_unref(own);
-  } else {
-    trn__ballista_run_follow(run); /* a stream may end without a job's end */
   }
+  trn__ballista_run_follow(run); /* a stream may end without a job's end */
   trn__ballista_run_unref(run);
 }
 
@@ -231,14 +240,13 @@ static trn_status start_push(trn_ballista_run *run, const trn_ballista_query *qu
 
 /* ---- submitting ---- */
 
-/* Can it be pushed? Then its id is chosen. */
+/* Can it be pushed? Then its id is chosen; it counts when the scheduler says so. */
 static bool choose_id(trn_ballista_run *run, const char *name) {
   if (!atomic_load(&run->backend->names_are_ids) || !name || !trn__uuid_is_valid(name)) return false;
   run->asked_id = strdup(name);
   if (!run->asked_id) return false; /* then it is asked for */
   for (char *c = run->asked_id; *c; c++)
     if (*c >= 'A' && *c <= 'Z') *c += 'a' - 'A';
-  atomic_store(&run->job_id, run->asked_id);
   return true;
 }
 
