@@ -243,12 +243,12 @@ TRN_API trn_status trn_scheduler_submit(trn_scheduler *scheduler, const trn_subm
 
 typedef struct trn_recover_options {
   size_t struct_size;
-  bool resubmit; /**< a job that is lost for good runs again, from its recorded query */
+  bool resubmit; /**< a job that is lost for good runs again, from its recorded query; the fifth time it FAILED */
 } trn_recover_options;
 /** A handle of a job, and care for it: one whose owner is gone becomes this scheduler's - attached to where its work
  * goes on, or submitted again. Ended jobs, and those of living owners, are left as they are. `options`: NULL: none.
  * Gives `*out`, whose status says what came of it: LOST when it was not to be resubmitted. Blocks. Errors: NOT_FOUND;
- *  FAILED_PRECONDITION: to be resubmitted, but nothing is recorded that could run. Since 0.1. */
+ *  FAILED_PRECONDITION: to be resubmitted, but nothing is recorded that could run; it FAILED. Since 0.1. */
 TRN_API trn_status trn_scheduler_recover(trn_scheduler *scheduler, const char *job_id,
                                          const trn_recover_options *options, trn_job **out, trn_error **error);
 /** A handle of a job, whoever runs it. Changes nothing. Blocks. Errors: NOT_FOUND. Since 0.1. */

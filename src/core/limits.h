@@ -113,6 +113,7 @@
 #define TRN_BALLISTA_ID_BYTES_MAX 256u                /* of a job */
 #define TRN_JOB_ID_BYTES_MAX 128u             /* a name of a file */
 #define TRN_JOB_QUERY_BYTES_MAX (64u << 20)  /* a larger query is not recorded, and cannot be submitted again */
+#define TRN_JOB_ATTEMPTS_MAX 5u              /* of one that is lost each time: then it is not submitted again */
 #define TRN_JOB_EVENTS_MAX 10000u            /* of one attempt; counts of more are merged */
 #define TRN_JOB_TAGS_MAX 1000u
 #define TRN_JOB_TEXT_BYTES_MAX (64u << 10)   /* of a job's error message, tag or name in a store */

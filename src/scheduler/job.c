@@ -206,9 +206,8 @@ trn_status trn_job_read(trn_job *job, trn_job_each each, void *user, trn_error *
   return TRN_OK;
 }
 
-/* A job that nobody runs is cancelled by taking it. Its output, if an attempt left some, goes. */
-static trn_status cancel_lost(trn_job *job, const trn_job_record *record, trn_error **error) {
-  trn_scheduler *s = job->scheduler;
+trn_status trn__job_end_lost(trn_scheduler *s, const trn_job_record *record, const trn_error_spec *why,
+                             trn_error **error) {
   void *self;
   const trn_job_store_ops *ops = trn_job_store_get_ops(s->store, &self);
   trn_job_record end = *record;
@@ -217,14 +216,20 @@ static trn_status cancel_lost(trn_job *job, const trn_job_record *record, trn_er
   if (status == TRN_ABORTED) return TRN_OK; /* somebody has it now, and sees the wish */
   end.attempt++;
   end.owner = s->owner;
-  end.state = TRN_JOB_CANCELLED;
+  end.state = why->status == TRN_CANCELLED ? TRN_JOB_CANCELLED : TRN_JOB_FAILED;
   end.ended_ms = trn__wall_ms();
-  end.error_status = TRN_CANCELLED;
-  end.error_message = "The job was cancelled";
+  end.error_status = why->status;
+  end.error_condition = why->condition;
+  end.error_message = why->message;
   if (!status) status = ops->update(self, &end, error);
   if (status == TRN_ABORTED) return TRN_OK;
   if (!status) s->runner->remove(s->runner_self, &end, true);
   return status;
+}
+
+static trn_status cancel_lost(trn_job *job, const trn_job_record *record, trn_error **error) {
+  const trn_error_spec why = {.struct_size = sizeof why, .status = TRN_CANCELLED, .message = "The job was cancelled"};
+  return trn__job_end_lost(job->scheduler, record, &why, error);
 }
 
 trn_status trn_job_cancel(trn_job *job, trn_error **error) {

@@ -77,6 +77,25 @@ static trn_status probe(trn_scheduler *s, const trn_job_record *record, bool *go
   return status;
 }
 
+/* One that cannot run again, or that was lost so often that it may be what kills its servers. */
+static trn_status end_for_good(trn_job *job, const trn_job_record *old, trn_error **error) {
+  char text[128];
+  trn_error_spec why = {.struct_size = sizeof why, .status = TRN_UNAVAILABLE, .message = text};
+  snprintf(text, sizeof text, "The job was lost %llu times, each time with the server that ran it",
+           (unsigned long long)old->attempt);
+  if (!old->format) {
+    why.status = TRN_FAILED_PRECONDITION;
+    why.condition = "JOB_HAS_NO_QUERY";
+    why.message = "The job is lost, and nothing is recorded of it that could run again";
+  }
+  if (old->is_cancelled) why = (trn_error_spec){sizeof why, TRN_CANCELLED, .message = "The job was cancelled"};
+  leave_behind(job);
+  trn_status status = trn__job_end_lost(job->scheduler, old, &why, error);
+  if (status || why.status != TRN_FAILED_PRECONDITION) return status;
+  return trn_error_set(error, why.status, why.condition,
+                       "Job %s is lost, and nothing is recorded of it that could run again", old->id);
+}
+
 static trn_status adopt_known(trn_job *job, const trn_job_copy *from, bool resubmit, bool *adopted, trn_error **error) {
   trn_scheduler *s = job->scheduler;
   const trn_job_record *old = &from->record;
@@ -87,9 +106,7 @@ static trn_status adopt_known(trn_job *job, const trn_job_copy *from, bool resub
   bool goes_on;
   trn_status status = probe(s, old, &goes_on, error);
   if (status || (!goes_on && !resubmit)) return status;
-  if (!goes_on && !old->format)
-    return trn_error_set(error, TRN_FAILED_PRECONDITION, "JOB_HAS_NO_QUERY",
-                         "Job %s is lost, and nothing is recorded of it that could run again", old->id);
+  if (!goes_on && (!old->format || old->attempt >= TRN_JOB_ATTEMPTS_MAX)) return end_for_good(job, old, error);
   now.attempt++;
   now.owner = s->owner;
   if (!goes_on) {

@@ -191,6 +191,11 @@ trn_status trn__job_refresh(trn_job *job, bool may_adopt, trn_error **error);
  * query. */
 trn_status trn__job_adopt(trn_job *job, const trn_job_copy *from, bool resubmit, bool *adopted, trn_error **error);
 
+/* A job that nobody runs ends by being taken: CANCELLED, or FAILED. Its output, if an attempt left some, goes. TRN_OK
+ * also when somebody else has taken it. Blocks. */
+trn_status trn__job_end_lost(trn_scheduler *s, const trn_job_record *record, const trn_error_spec *why,
+                             trn_error **error);
+
 /* Opens the session in which a recorded job runs again. */
 trn_status trn__job_open_session(trn_scheduler *s, const trn_job_record *record, trn_session **out, trn_error **error);
 

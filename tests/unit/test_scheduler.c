@@ -474,6 +474,55 @@ static void jobs_of_a_stopped_scheduler_are_lost_until_they_are_recovered(void *
   remove_folder_of_test(folder);
 }
 
+static void a_job_that_is_lost_each_time_fails(void **state) {
+  (void)state;
+  node n;
+  trn_error *failure = NULL;
+  trn_job_status status = {.struct_size = sizeof status};
+  const trn_recover_options resubmit = {.struct_size = sizeof resubmit, .resubmit = true};
+  char *folder = node_open_alone(&n);
+  trn_job *job = submit(&n, "killer", "hang");
+  for (unsigned i = 1; i <= TRN_JOB_ATTEMPTS_MAX; i++) {
+    wait_for_state(job, TRN_JOB_RUNNING);
+    assert_int_equal(status_of(job).attempt, i);
+    node_close(&n);
+    trn_job_unref(job);
+    node_open(&n, folder);
+    assert_int_equal(trn_scheduler_recover(n.scheduler, "killer", &resubmit, &job, NULL), TRN_OK);
+  }
+  assert_int_equal(trn_job_get_status(job, &status, &failure, NULL), TRN_OK);
+  assert_int_equal(status.state, TRN_JOB_FAILED);
+  error_says(failure, "lost 5 times");
+  assert_int_equal(trn__scripted_count(n.control).executed, 0);
+  trn_job_unref(job);
+  assert_int_equal(trn_scheduler_forget(n.scheduler, "killer", NULL), TRN_OK);
+  node_close_alone(&n, folder);
+}
+
+static void a_lost_job_without_a_query_fails(void **state) {
+  (void)state;
+  node n;
+  trn_job *job = NULL;
+  const trn_recover_options resubmit = {.struct_size = sizeof resubmit, .resubmit = true};
+  char *folder = node_open_alone(&n);
+  trn_plan *plan = range_of(HANGING);
+  const trn_submit_request request = {
+      .struct_size = sizeof request, .requested_job_id = "once", .session = n.session, .plan = plan};
+  assert_int_equal(trn_scheduler_submit(n.scheduler, &request, &job, NULL), TRN_OK);
+  trn_plan_unref(plan);
+  wait_for_state(job, TRN_JOB_RUNNING);
+  node_close(&n);
+  trn_job_unref(job);
+  node_open(&n, folder);
+  trn_error *error = NULL;
+  assert_int_equal(trn_scheduler_recover(n.scheduler, "once", &resubmit, &job, &error), TRN_FAILED_PRECONDITION);
+  error_says(error, "nothing is recorded");
+  assert_int_equal(trn_scheduler_job(n.scheduler, "once", &job, NULL), TRN_OK);
+  assert_int_equal(status_of(job).state, TRN_JOB_FAILED);
+  trn_job_unref(job);
+  node_close_alone(&n, folder);
+}
+
 /* A scheduler that was stopped by a debugger, say: its lease runs out, somebody else runs the job, it comes back. */
 typedef struct paused_store {
   trn_job_store *inner;
@@ -663,6 +712,8 @@ int main(void) {
       cmocka_unit_test(a_cut_or_missing_output_is_a_loss),
       cmocka_unit_test(another_scheduler_follows_fetches_and_cancels),
       cmocka_unit_test(jobs_of_a_stopped_scheduler_are_lost_until_they_are_recovered),
+      cmocka_unit_test(a_job_that_is_lost_each_time_fails),
+      cmocka_unit_test(a_lost_job_without_a_query_fails),
       cmocka_unit_test(a_scheduler_that_lost_its_lease_changes_nothing),
       cmocka_unit_test(an_end_that_the_store_refuses_is_a_failure),
       cmocka_unit_test(lists_are_filtered_and_go_on),
