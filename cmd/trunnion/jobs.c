@@ -134,16 +134,15 @@ typedef struct id_list {
   char ids[TEND_JOBS_MAX][129];
   size_t count, seen;
   int64_t ended_before_ms; /* 0: any */
-  char last[129];
+  char last[129];          /* that is none of them */
 } id_list;
 
 static bool collect(void *user, const trn_job_record *r) {
   id_list *list = user;
   list->seen++;
-  snprintf(list->last, sizeof list->last, "%s", r->id);
   int64_t since_ms = r->ended_ms ? r->ended_ms : r->submitted_ms;
-  if ((!list->ended_before_ms || since_ms < list->ended_before_ms) && list->count < TEND_JOBS_MAX)
-    snprintf(list->ids[list->count++], sizeof *list->ids, "%s", r->id);
+  bool is_old = !list->ended_before_ms || since_ms < list->ended_before_ms;
+  snprintf(is_old ? list->ids[list->count++] : list->last, sizeof list->last, "%s", r->id);
   return list->count < TEND_JOBS_MAX;
 }
 
@@ -177,13 +176,17 @@ static void tend_old(const job_keeping *jobs, id_list *list, int64_t old_ms) {
   do {
     list->count = list->seen = 0;
     list->ended_before_ms = old_ms;
+    *list->last = 0;
     if (trn_scheduler_list(jobs->scheduler, &filter, collect, list, NULL)) return;
-    snprintf(after, sizeof after, "%s", list->last);
-    filter.after_id = after;
-    for (size_t i = 0; i < list->count; i++) (void)trn_scheduler_forget(jobs->scheduler, list->ids[i], NULL);
-    /* What was forgotten is no place to go on from; and those before it are too young. */
-    if (list->count) filter.after_id = NULL;
-  } while (list->count && list->seen == TEND_JOBS_MAX);
+    bool are_gone = true;
+    for (size_t i = 0; i < list->count; i++) {
+      trn_status status = trn_scheduler_forget(jobs->scheduler, list->ids[i], NULL);
+      if (status && status != TRN_NOT_FOUND) are_gone = false;
+    }
+    if (!are_gone) return; /* they would be listed again: the next time, then */
+    /* What was forgotten is no place to go on from: the last one that is too young is. */
+    if (*list->last) snprintf(after, sizeof after, "%s", list->last), filter.after_id = after;
+  } while (list->seen == TEND_JOBS_MAX);
 }
 
 void jobs_tend(job_keeping *jobs) {
