@@ -310,8 +310,16 @@ static trn_status find_taken(remote_run *r, trn_status failed, trn_error **error
   return TRN_OK;
 }
 
+static bool is_abandoned(trn_job *job) {
+  pthread_mutex_lock(&job->mu);
+  bool is = job->is_abandoned;
+  pthread_mutex_unlock(&job->mu);
+  return is;
+}
+
 /* `is_there`: it was handed over before, and is known by its name. */
 static trn_status begin(remote_run *r, bool is_there, trn_error **error) {
+  bool is_found = is_there, is_taken = false; /* by its name; by somebody else */
   trn_plan *plan = NULL;
   trn_strbuf schema = {0};
   trn_error *own = NULL;
@@ -325,11 +333,22 @@ static trn_status begin(remote_run *r, bool is_there, trn_error **error) {
     else
       trn_error_unref(own);
   }
-  if (!status)
-    status = trn__job_known_as(r->job, r->backend_id, (trn_slice){.data = schema.data, .size = schema.size}, error);
-  /* Nobody would find it. */
+  if (!status) {
+    is_found = trn__uuid_is_valid(r->attempt.id) && strcasecmp(r->backend_id, r->attempt.id) == 0;
+    own = NULL;
+    status = trn__job_known_as(r->job, r->backend_id, (trn_slice){.data = schema.data, .size = schema.size}, &own);
+    is_taken = status == TRN_ABORTED;
+    /* The next word to the store says it; whoever looks for it meanwhile finds it, and it must not end under them. */
+    if (is_found && status == TRN_UNAVAILABLE) status = TRN_OK;
+    if (status && error)
+      *error = own;
+    else
+      trn_error_unref(own);
+  }
+  /* Nobody would find it; but what has our name is whose it is by now. */
   const char *unread = r->backend_id ? r->backend_id : is_there ? r->attempt.id : NULL;
-  if (status && unread) (void)trn__ballista_cancel(r->b->client, unread, ignore, NULL, NULL);
+  bool is_others = is_found && (is_taken || is_abandoned(r->job));
+  if (status && unread && !is_others) (void)trn__ballista_cancel(r->b->client, unread, ignore, NULL, NULL);
   trn__strbuf_finish(&schema);
   trn_plan_unref(plan);
   return status;

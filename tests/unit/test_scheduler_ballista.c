@@ -55,12 +55,12 @@ static trn_status encode(void *self, trn_layer_session *session, trn_plan *plan,
   return TRN_OK;
 }
 
-/* As node_open, on the cluster. */
-static void remote_open(node *n, cluster *c) {
+/* As node_open, on the cluster; takes the store. */
+static void remote_open_on(node *n, cluster *c, trn_job_store *store) {
   static const trn_decoder_ops decoder = {.struct_size = sizeof decoder, .decode = decode_query};
   trn_layer_ops layer = {.struct_size = sizeof layer, .name = "encoder", .encode = encode};
   trn_backend *base = NULL;
-  *n = (node){.store = open_store(c->folder)};
+  *n = (node){.store = store};
   assert_int_equal(trn__scripted_create(TRN_SCRIPTED_ARRAYS, &n->control, &base), TRN_OK);
   assert_int_equal(trn_layer_create(&layer, NULL, base, &n->backend, NULL), TRN_OK);
   trn_backend_unref(base);
@@ -73,6 +73,10 @@ static void remote_open(node *n, cluster *c) {
   assert_int_equal(trn_scheduler_create_ballista(&options, &ballista, n->backend, &n->scheduler, NULL), TRN_OK);
   trn_session_request request = {.struct_size = sizeof request, .user = "ann"};
   assert_int_equal(trn_scheduler_create_session(n->scheduler, &request, &n->session, NULL), TRN_OK);
+}
+
+static void remote_open(node *n, cluster *c) {
+  remote_open_on(n, c, open_store(c->folder));
 }
 
 /* All rows of both partitions, in order; as arrays, or only counted as IPC. */
@@ -285,6 +289,63 @@ static void a_job_that_cannot_be_found_is_submitted_again(void **state) {
   cluster_close(&c);
 }
 
+/* A store that refuses to hear what the cluster calls a job. */
+static struct {
+  const trn_job_store_ops *ops;
+  trn_status gives;
+  atomic_int left; /* so often */
+} deaf;
+
+static trn_status deaf_update(void *self, const trn_job_record *record, trn_error **error) {
+  if (record->backend_id && atomic_fetch_sub(&deaf.left, 1) > 0)
+    return trn_error_set(error, deaf.gives, NULL, "the store does not hear");
+  return deaf.ops->update(self, record, error);
+}
+
+static void leave_open(void *self) {
+  (void)self;
+}
+
+/* Whoever took it may be attached to it by then. */
+static void a_job_that_was_taken_away_goes_on_where_it_can_be_found(void **state) {
+  (void)state;
+  static cluster c;
+  for (int is_found = 0; is_found < 2; is_found++) {
+    node n;
+    void *self;
+    trn_job_store *store = NULL;
+    cluster_open(&c);
+    takes_names(&c, is_found);
+    now_it_says(&c, STEP_RUNNING);
+    trn_job_store *inner = open_store(c.folder);
+    deaf.ops = trn_job_store_get_ops(inner, &self);
+    trn_job_store_ops ops = *deaf.ops;
+    ops.update = deaf_update;
+    ops.destroy = leave_open;
+    assert_int_equal(trn_job_store_create(&ops, self, &store), TRN_OK);
+    remote_open_on(&n, &c, store);
+    deaf.gives = TRN_ABORTED;
+    atomic_store(&deaf.left, 1000);
+    trn_job *job = submit(&n, UUID_7, "rows 5");
+    assert_int_equal(wait_for_end(job), TRN_JOB_LOST);
+    trn_job_unref(job);
+    if (!is_found) assert_true(script_await(&c.script, &c.script.cancelled, 1)); /* nobody else knows its id */
+    assert_int_equal(script_count(&c.script, &c.script.cancelled), is_found ? 0 : 1);
+    /* Where the store does not answer, nothing is known: it goes on here. */
+    deaf.gives = TRN_UNAVAILABLE;
+    atomic_store(&deaf.left, 1);
+    now_it_says(&c, STEP_DONE);
+    job = submit(&n, "0198f1c2-0000-7000-8000-000000000008", "rows 5");
+    assert_int_equal(wait_for_end(job), is_found ? TRN_JOB_SUCCEEDED : TRN_JOB_FAILED);
+    if (is_found) output_is_whole(job);
+    if (is_found) assert_int_equal(script_count(&c.script, &c.script.cancelled), 0);
+    trn_job_unref(job);
+    node_close(&n);
+    trn_job_store_unref(inner);
+    cluster_close(&c);
+  }
+}
+
 static void a_cancel_is_repeated_until_it_is_heard(void **state) {
   (void)state;
   static cluster c;
@@ -396,6 +457,7 @@ int main(void) {
       cmocka_unit_test(a_job_that_the_cluster_forgot_is_lost_and_submitted_again),
       cmocka_unit_test(a_job_whose_answer_was_cut_off_is_found_by_its_name),
       cmocka_unit_test(a_job_that_cannot_be_found_is_submitted_again),
+      cmocka_unit_test(a_job_that_was_taken_away_goes_on_where_it_can_be_found),
       cmocka_unit_test(a_cancel_is_repeated_until_it_is_heard),
       cmocka_unit_test(failures_name_what_failed),
       cmocka_unit_test(an_output_need_not_be_read_to_its_end),
