@@ -101,19 +101,29 @@ static void ignore(void *user, trn_status status, const trn_error *error, const 
   (void)user, (void)status, (void)error, (void)reply;
 }
 
+/* What a scheduler that takes names for ids calls a job of this name: in small letters. False: it does not take it. */
+static bool id_there(const char *name, char out[TRN_UUID_SIZE]) {
+  if (!trn__uuid_is_valid(name)) return false;
+  size_t i = 0;
+  for (; name[i]; i++) out[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + ('a' - 'A') : name[i]);
+  out[i] = 0;
+  return true;
+}
+
 /* A job that was handed over, but whose answer never came: a scheduler that takes names for ids (trunnion-ballista) is
  * asked by ours. Gives what it calls it (free). NOT_FOUND: it has none, or another scheduler's ids say nothing. */
 static trn_status find_there(on_ballista *b, const char *id, char **out, trn_error **error) {
   question q;
+  char there[TRN_UUID_SIZE];
   *out = NULL;
-  if (!trn__uuid_is_valid(id)) return trn_error_set(error, TRN_NOT_FOUND, NULL, "job %s was not handed over", id);
+  if (!id_there(id, there)) return trn_error_set(error, TRN_NOT_FOUND, NULL, "job %s was not handed over", id);
   question_init(&q);
-  trn_status status = question_wait(&q, trn__ballista_job_status(b->client, id, on_answer, &q, error), error);
+  trn_status status = question_wait(&q, trn__ballista_job_status(b->client, there, on_answer, &q, error), error);
   if (status == TRN_NOT_FOUND) status = TRN_UNAVAILABLE; /* not of the job: of the method */
   bool is_known = !status && q.job->state != TRN_BALLISTA_UNKNOWN && strcmp(q.job->name, id) == 0;
   if (!status && !is_known)
     status = trn_error_set(error, TRN_NOT_FOUND, NULL, "the cluster has no job of the name %s", id);
-  if (!status && !(*out = trn__text_copy(id))) status = trn__no_memory(error);
+  if (!status && !(*out = trn__text_copy(there))) status = trn__no_memory(error);
   question_finish(&q);
   return status;
 }
@@ -319,6 +329,8 @@ static bool is_abandoned(trn_job *job) {
 
 /* `is_there`: it was handed over before, and is known by its name. */
 static trn_status begin(remote_run *r, bool is_there, trn_error **error) {
+  char there[TRN_UUID_SIZE];
+  bool has_name = id_there(r->attempt.id, there);
   bool is_found = is_there, is_taken = false; /* by its name; by somebody else */
   trn_plan *plan = NULL;
   trn_strbuf schema = {0};
@@ -334,7 +346,7 @@ static trn_status begin(remote_run *r, bool is_there, trn_error **error) {
       trn_error_unref(own);
   }
   if (!status) {
-    is_found = trn__uuid_is_valid(r->attempt.id) && strcasecmp(r->backend_id, r->attempt.id) == 0;
+    is_found = has_name && strcmp(r->backend_id, there) == 0;
     own = NULL;
     status = trn__job_known_as(r->job, r->backend_id, (trn_slice){.data = schema.data, .size = schema.size}, &own);
     is_taken = status == TRN_ABORTED;
@@ -346,7 +358,7 @@ static trn_status begin(remote_run *r, bool is_there, trn_error **error) {
       trn_error_unref(own);
   }
   /* Nobody would find it; but what has our name is whose it is by now. */
-  const char *unread = r->backend_id ? r->backend_id : is_there ? r->attempt.id : NULL;
+  const char *unread = r->backend_id ? r->backend_id : is_there && has_name ? there : NULL;
   bool is_others = is_found && (is_taken || is_abandoned(r->job));
   if (status && unread && !is_others) (void)trn__ballista_cancel(r->b->client, unread, ignore, NULL, NULL);
   trn__strbuf_finish(&schema);

@@ -49,7 +49,7 @@ typedef struct cluster_script {
   unsigned submitted, pushed, asked, cancelled, cleaned, fetched, messages;
   unsigned open; /* calls that are not done */
   unsigned threads; /* that there were before */
-  char job_name[64], cancelled_id[64]; /* of the last query, by the last CancelJob */
+  char job_name[64], named_id[64], cancelled_id[64]; /* of the last query; by the last CancelJob */
   trn_call *held; /* a call that is never answered */
 } cluster_script;
 
@@ -155,7 +155,7 @@ static inline void put_location(trn_strbuf *out, uint32_t partition, int64_t row
 }
 
 static inline const char *script_id(const cluster_script *s) {
-  return s->takes_names ? s->job_name : "job-1";
+  return s->takes_names ? s->named_id : "job-1";
 }
 
 static inline trn_strbuf status_message(const cluster_script *s, script_step step) {
@@ -190,6 +190,10 @@ static inline bool take_query(trn_call *call, cluster_script *s, unsigned *count
       if (g.number == 1) is_name = g.bytes.size == 17 && !memcmp(g.bytes.data, "ballista.job.name", 17);
       if (g.number == 2 && is_name) snprintf(s->job_name, sizeof s->job_name, "%.*s", (int)g.bytes.size, g.bytes.data);
     }
+  }
+  for (size_t i = 0; i < sizeof s->named_id; i++) {
+    char c = s->job_name[i];
+    s->named_id[i] = (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
   }
   if (s->submission_hangs) s->held = trn_call_ref(call);
   pthread_mutex_unlock(&s->mu);
@@ -250,7 +254,7 @@ static inline void on_status_now(trn_call *call, void *user, trn_slice message) 
   read_id(message, id);
   if (message.release) message.release(message.owner);
   pthread_mutex_lock(&s->mu);
-  bool is_known = strcmp(id, "job-1") == 0 || (s->takes_names && strcmp(id, s->job_name) == 0);
+  bool is_known = strcmp(id, "job-1") == 0 || (s->takes_names && strcmp(id, s->named_id) == 0);
   script_step step = s->steps[s->asked];
   if (s->asked + 1 < SCRIPT_STEPS_MAX && s->steps[s->asked + 1] != STEP_UNKNOWN) s->asked++;
   if (s->cancels_to_obey && s->cancelled >= s->cancels_to_obey) step = STEP_CANCELLED;

@@ -214,7 +214,7 @@ static void a_job_that_the_cluster_forgot_is_lost_and_submitted_again(void **sta
   cluster_close(&c);
 }
 
-#define UUID_7 "0198f1c2-0000-7000-8000-000000000007"
+#define UUID_7 "0198F1C2-0000-7000-8000-000000000007" /* as it is on the cluster: in small letters */
 
 /* The scheduler took it, and the answer never came. */
 static void a_job_whose_answer_was_cut_off_is_found_by_its_name(void **state) {
