@@ -9,7 +9,7 @@
 
 #include "program.h"
 
-enum { TEND_MS = 1000, TEND_JOBS_MAX = 1000, CANCEL_WAIT_MS = 15000, KEEP_HOURS = 24 };
+enum { TEND_MS = 1000, TEND_JOBS_MAX = 1000, CANCEL_WAIT_MS = 15000, KEEP_HOURS = 24, LEASE_MS = 10000 };
 #define KEY_NAME "/.tickets" /* no job is called so: ids begin with a letter or digit */
 
 /* ---- settings ---- */
@@ -23,7 +23,7 @@ typedef struct job_settings {
 /* `store` NULL: no jobs are kept. */
 static trn_status read_settings(const trn_config *root, job_settings *out, trn_error **error) {
   const trn_config *map = trn_config_get(root, "jobs");
-  *out = (job_settings){.lost = "report", .keep_ms = KEEP_HOURS * UINT64_C(3600000)};
+  *out = (job_settings){.lost = "report", .keep_ms = KEEP_HOURS * UINT64_C(3600000), .lease_ms = LEASE_MS};
   trn_status status = trn_config_text(map, "store", &out->store, error);
   if (!status) status = trn_config_text(map, "output", &out->output, error);
   if (!status) status = trn_config_text(map, "lost", &out->lost, error);
@@ -109,6 +109,7 @@ trn_status jobs_open(const trn_config *root, trn_registry *registry, trn_backend
   if (!status) status = find_key(s.output, out->key, error);
   out->resubmits = strcmp(s.lost, "resubmit") == 0;
   out->keep_ms = s.keep_ms;
+  out->lease_ms = s.lease_ms;
   const trn_registry_jobs jobs = {.struct_size = sizeof jobs,
                                   .scheduler = out->scheduler,
                                   .ticket_key = out->key,
@@ -121,6 +122,7 @@ trn_status jobs_open(const trn_config *root, trn_registry *registry, trn_backend
 void jobs_close(job_keeping *jobs) {
   trn_scheduler_unref(jobs->scheduler);
   trn_job_store_unref(jobs->store);
+  free(jobs->lost);
   explicit_bzero(jobs->key, sizeof jobs->key);
 }
 
@@ -146,25 +148,47 @@ static bool collect(void *user, const trn_job_record *r) {
   return list->count < TEND_JOBS_MAX;
 }
 
-/* Jobs that nobody runs: run here, or are given up once they are old. */
-static void tend_lost(const job_keeping *jobs, id_list *list, int64_t old_ms) {
-  const trn_job_filter filter = {.struct_size = sizeof filter,
-                                 .states = 1u << TRN_JOB_LOST,
-                                 .limit = TEND_JOBS_MAX,
-                                 .until_ms = jobs->resubmits ? 0 : old_ms};
-  const trn_recover_options resubmit = {.struct_size = sizeof resubmit, .resubmit = true};
+static bool list_lost(const job_keeping *jobs, id_list *list, int64_t until_ms) {
+  const trn_job_filter filter = {
+      .struct_size = sizeof filter, .states = 1u << TRN_JOB_LOST, .limit = TEND_JOBS_MAX, .until_ms = until_ms};
   list->count = list->seen = 0;
   list->ended_before_ms = 0;
-  if (!jobs->resubmits && !jobs->keep_ms) return;
-  if (trn_scheduler_list(jobs->scheduler, &filter, collect, list, NULL)) return; /* the next time, then */
+  return trn_scheduler_list(jobs->scheduler, &filter, collect, list, NULL) == TRN_OK; /* else the next time */
+}
+
+/* Jobs that nobody runs run here. */
+static void run_lost(const job_keeping *jobs, id_list *list) {
+  const trn_recover_options resubmit = {.struct_size = sizeof resubmit, .resubmit = true};
+  if (!list_lost(jobs, list, 0)) return;
   for (size_t i = 0; i < list->count; i++) {
     trn_job *job = NULL;
-    if (jobs->resubmits)
-      (void)trn_scheduler_recover(jobs->scheduler, list->ids[i], &resubmit, &job, NULL);
-    else if (!trn_scheduler_job(jobs->scheduler, list->ids[i], &job, NULL))
-      (void)trn_job_cancel(job, NULL);
+    (void)trn_scheduler_recover(jobs->scheduler, list->ids[i], &resubmit, &job, NULL);
     trn_job_unref(job);
   }
+}
+
+static void give_up(const job_keeping *jobs, const char *id) {
+  trn_job *job = NULL;
+  trn_job_status now = {.struct_size = sizeof now};
+  if (trn_scheduler_job(jobs->scheduler, id, &job, NULL)) return;
+  if (!trn_job_get_status(job, &now, NULL, NULL) && now.state == TRN_JOB_LOST) (void)trn_job_cancel(job, NULL);
+  trn_job_unref(job);
+}
+
+/* Or they are given up once they are old, and were lost a lease ago, too: whoever was only slow has renewed its own. */
+static void give_up_lost(job_keeping *jobs, int64_t now_ms, int64_t old_ms) {
+  if (jobs->lost && now_ms - jobs->lost_ms <= (int64_t)jobs->lease_ms) return;
+  id_list *list = malloc(sizeof *list);
+  if (!list || !list_lost(jobs, list, old_ms)) {
+    free(list);
+    return;
+  }
+  for (size_t i = 0; jobs->lost && i < jobs->lost->count; i++)
+    for (size_t k = 0; k < list->count; k++)
+      if (strcmp(jobs->lost->ids[i], list->ids[k]) == 0) give_up(jobs, list->ids[k]);
+  free(jobs->lost);
+  jobs->lost = list;
+  jobs->lost_ms = wall_ms();
 }
 
 static void tend_old(const job_keeping *jobs, id_list *list, int64_t old_ms) {
@@ -194,7 +218,10 @@ void jobs_tend(job_keeping *jobs) {
   if (!jobs->scheduler || now_ms - jobs->tended_ms < TEND_MS) return;
   id_list *list = malloc(sizeof *list);
   if (!list) return;
-  tend_lost(jobs, list, old_ms);
+  if (jobs->resubmits)
+    run_lost(jobs, list);
+  else if (jobs->keep_ms)
+    give_up_lost(jobs, now_ms, old_ms);
   if (jobs->keep_ms) tend_old(jobs, list, old_ms);
   jobs->tended_ms = now_ms;
   free(list);

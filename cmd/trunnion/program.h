@@ -63,8 +63,9 @@ typedef struct job_keeping {
   trn_job_store *store;
   trn_scheduler *scheduler; /* NULL: no jobs are kept */
   bool resubmits;
-  uint64_t keep_ms;
-  int64_t tended_ms;
+  uint64_t keep_ms, lease_ms;
+  int64_t tended_ms, lost_ms;
+  struct id_list *lost; /* what was found lost at lost_ms; NULL: nothing was looked for */
   uint8_t key[JOB_KEY_BYTES];
 } job_keeping;
 /* As the settings say, for frontends that are made from the registry. jobs_close in any case. */

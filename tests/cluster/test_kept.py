@@ -27,11 +27,11 @@ def plan_of(tpch_folder):
 class Kept(Server):
     """A server over the store of `folder`."""
 
-    def __init__(self, folder, lost="report", more=""):
+    def __init__(self, folder, lost="report", more="", keep="24h"):
         self.folder = folder
         self.where = ["--jobs-store", str(folder / "jobs.sqlite"), "--jobs-output", str(folder / "outputs")]
         config = folder / "t.yaml"
-        config.write_text(f"jobs: {{lost: {lost}, lease: {LEASE}}}\n{more}")
+        config.write_text(f"jobs: {{lost: {lost}, lease: {LEASE}, keep: {keep}}}\n{more}")
         super().__init__("--config", config, *self.where)
         self.raw = Raw(self.address)
 
@@ -252,6 +252,28 @@ def test_the_program_lists_tells_cancels_and_writes(plan_of, tmp_path):
     assert jobs(tmp_path, "list", "--state", "odd").returncode == jobs(tmp_path, "status").returncode == 2
     told = subprocess.run([str(PROGRAM), "jobs", "list"], capture_output=True, text=True)
     assert told.returncode == 2 and "--jobs-store" in told.stderr
+
+
+def test_old_jobs_are_given_up_when_they_are_lost_and_only_then(plan_of, tmp_path):
+    with Kept(tmp_path) as server:
+        lost = submit(server, plan_of(LONG))
+        server.wait(lost, "running")
+        server.kill()
+    with Kept(tmp_path, keep="1ms") as server:
+        runs = submit(server, plan_of(LONG))
+        server.wait(runs, "running")
+        for _ in range(500):
+            if lost not in jobs(tmp_path, "list").stdout:  # cancelled, and forgotten
+                break
+            time.sleep(0.02)
+        else:
+            pytest.fail(jobs(tmp_path, "list").stdout)
+        os.kill(server.process.pid, signal.SIGSTOP)  # for some leases
+        time.sleep(1.5)
+        os.kill(server.process.pid, signal.SIGCONT)
+        time.sleep(2.5)
+        assert server.status(runs).WhichOneof("status") == "running"
+        assert server.raw.call("CancelJob", job_id=runs).cancelled
 
 
 def test_old_jobs_are_forgotten(plan_of, tmp_path):
