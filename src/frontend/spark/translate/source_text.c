@@ -5,7 +5,8 @@
 #include "frontend/spark/translate/infer.h"
 #include "frontend/wire/wire.h"
 
-enum { BATCH_ROWS = 1 << 16, BATCH_BYTES = 32 << 20 };
+/* A value costs its text, and VALUE_BYTES: where it ends, whether it is null, what the engine adds. */
+enum { BATCH_ROWS = 1 << 16, BATCH_BYTES = 32 << 20, VALUE_BYTES = 8 };
 
 typedef struct lines {
   spark_translator *t;
@@ -14,7 +15,7 @@ typedef struct lines {
   struct ArrowSchema schema;
   trn_array_builder *builder;
   size_t rows, bytes; /* of the batch being built */
-  size_t total;
+  size_t total, levels; /* levels: the bytes of a row that are not of its text */
   trn_strbuf *out;
   trn_error **error;
 } lines;
@@ -72,11 +73,12 @@ static bool put_text(trn_array_builder *builder, const char *text, size_t size) 
 }
 
 static trn_status add_row(lines *l, const char *text, size_t size, const char *const *levels) {
-  if (size > l->source->bytes_max - l->total) {
-    return trn_error_set(l->error, TRN_RESOURCE_EXHAUSTED, NULL, "Text files of more than TRN_TEXT_SOURCE_BYTES_MAX (%u) bytes.",
+  size_t cost = size + l->levels;
+  if (cost > l->source->bytes_max - l->total) {
+    return trn_error_set(l->error, TRN_RESOURCE_EXHAUSTED, NULL, "Text files whose rows take more than TRN_TEXT_SOURCE_BYTES_MAX (%u) bytes.",
                          TRN_TEXT_SOURCE_BYTES_MAX);
   }
-  if ((l->rows >= BATCH_ROWS || (l->rows && l->bytes + size > BATCH_BYTES))) {
+  if ((l->rows >= BATCH_ROWS || (l->rows && l->bytes + cost > BATCH_BYTES))) {
     trn_status status = flush(l);
     if (status) return status;
   }
@@ -87,8 +89,8 @@ static trn_status add_row(lines *l, const char *text, size_t size, const char *c
   }
   trn__array_append_end(l->builder);
   l->rows++;
-  l->bytes += size;
-  l->total += size;
+  l->bytes += cost;
+  l->total += cost;
   return TRN_OK;
 }
 
@@ -129,8 +131,11 @@ static trn_status add_file(lines *l, const char *path) {
   spark_cut cut = !source->whole ? SPARK_CUT_LINES : csv ? SPARK_CUT_CSV : SPARK_CUT_FILE;
   spark_records records;
   if (!levels) return trn__no_memory(l->error);
-  for (uint32_t i = 0; i < l->partitions->count; i++)
+  l->levels = VALUE_BYTES;
+  for (uint32_t i = 0; i < l->partitions->count; i++) {
     levels[i] = spark__partition_text(l->t->arena, path, l->partitions->keys[i]);
+    l->levels += VALUE_BYTES + strlen(levels[i] ? levels[i] : SPARK_NULL_PARTITION);
+  }
   trn_status status = spark__records_open(&records, path, source->options, cut) ? add_records(l, path, &records, levels)
                                                                              : spark__records_status(l->t, &records, path, l->error);
   spark__records_close(&records);
