@@ -234,7 +234,9 @@ static trn_status start_push(trn_ballista_run *run, const trn_ballista_query *qu
   }
   pthread_mutex_lock(&run->mu);
   run->push = push;
+  bool is_over = run->is_final; /* told of before: nobody could end the stream */
   pthread_mutex_unlock(&run->mu);
+  if (is_over) trn__ballista_push_cancel(push);
   return TRN_OK;
 }
 
