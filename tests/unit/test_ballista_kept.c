@@ -158,6 +158,36 @@ static void a_lost_job_that_is_asked_for_runs_again(void **state) {
   remove_folder_of_test(folder);
 }
 
+static void a_lost_job_runs_again_for_its_user_only_and_only_when_asked_how_it_is(void **state) {
+  (void)state;
+  server one, two;
+  char *folder = make_folder_for_test();
+  server_open(&one, folder, true, LEASE_MS);
+  one.c.identity = "ann";
+  caller_status forged = caller_push(&one.c, "5", NULL);
+  caller_status jobs[2] = {caller_submit(&one.c, "1000001"), caller_submit(&one.c, "1000001")};
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < WAIT_MS && caller_ask(&one.c, jobs[k].job_id).which != RUNNING; i++)
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  server_close(&one);
+  server_open(&two, folder, true, LEASE_MS);
+  two.c.identity = "bob";
+  assert_int_equal(caller_ask(&two.c, jobs[0].job_id).which, 0);
+  assert_false(caller_cancel(&two.c, jobs[0].job_id));
+  snprintf(forged.job_id, sizeof forged.job_id, "%s", jobs[0].job_id);
+  assert_int_equal(caller_fetch(&two.c, &forged, NULL).status, TRN_NOT_FOUND);
+  two.c.identity = "ann";
+  assert_true(caller_cancel(&two.c, jobs[0].job_id));
+  assert_string_equal(caller_ask(&two.c, jobs[0].job_id).error, "Cancelled");
+  assert_int_equal(trn__scripted_count(two.c.flight.scripted).executed, 0);
+  for (int i = 0; i < WAIT_MS && caller_ask(&two.c, jobs[1].job_id).which != RUNNING; i++)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  assert_int_equal(caller_ask(&two.c, jobs[1].job_id).which, RUNNING);
+  assert_true(caller_cancel(&two.c, jobs[1].job_id));
+  server_close(&two);
+  remove_folder_of_test(folder);
+}
+
 static void what_cannot_be_read_is_no_job(void **state) {
   (void)state;
   server s;
@@ -187,6 +217,7 @@ int main(void) {
       cmocka_unit_test(tickets_of_kept_jobs_are_secrets_too),
       cmocka_unit_test(a_job_that_runs_is_left_to_its_scheduler_and_cancelled_by_another),
       cmocka_unit_test(a_lost_job_that_is_asked_for_runs_again),
+      cmocka_unit_test(a_lost_job_runs_again_for_its_user_only_and_only_when_asked_how_it_is),
       cmocka_unit_test(what_cannot_be_read_is_no_job),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

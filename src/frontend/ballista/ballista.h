@@ -154,6 +154,7 @@ struct ballista_job {
   bool is_counted; /* among service->active */
   /* of a job that a scheduler keeps */
   trn_job *stored;              /* one reference; fixed once it is there */
+  bool is_lost;                 /* as the store said when it was found there */
   trn_job_subscription *events; /* of one that was submitted here */
   bool is_asking, is_let_go;    /* the next event is being asked for; none is wanted any more */
   int64_t rows, bytes;
@@ -261,6 +262,8 @@ trn_status ballista__stored_submit(ballista_job *job, trn_session *session, trn_
                                    trn_error **error);
 /* What the store says of a job; NULL: nothing. It is not in the table. */
 trn_status ballista__stored_find(ballista_service *service, const char *id, ballista_job **out, trn_error **error);
+/* A lost one that was found there runs again, where that is wanted and possible: for who may see it only. Blocks. */
+void ballista__stored_run_again(ballista_job *job);
 trn_status ballista__stored_cancel(ballista_job *job, bool *is_cancelled, trn_error **error);
 /* No more events: it goes on without this service. */
 void ballista__stored_let_go(ballista_job *job);

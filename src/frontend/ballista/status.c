@@ -295,6 +295,7 @@ trn_status ballista__handle_get_status(ballista_rpc *rpc, ProtobufCMessage *requ
   ballista_job *job = NULL;
   Ballista__Protobuf__GetJobStatusResult none = BALLISTA__PROTOBUF__GET_JOB_STATUS_RESULT__INIT, *result = &none;
   trn_status status = find(rpc, ((Ballista__Protobuf__GetJobStatusParams *)request)->job_id, &job, error);
+  if (!status && job) ballista__stored_run_again(job);
   if (!status && job && (status = ballista__status_of(rpc->arena, job, &result))) trn__no_memory(error);
   if (!status) status = ballista__rpc_reply(rpc, &result->base, error);
   ballista__job_unref(job);

@@ -188,14 +188,15 @@ static trn_status read_stored(ballista_job *job, trn_job_state *state, trn_error
   return !status && to.failed ? trn__no_memory(error) : status;
 }
 
-/* A lost one that is asked for runs again, where that is wanted and possible. */
-static void run_again(ballista_job *job, trn_job_state *state) {
+void ballista__stored_run_again(ballista_job *job) {
   const trn_recover_options resubmit = {.struct_size = sizeof resubmit, .resubmit = true};
+  trn_job_state state;
   trn_job *again = NULL;
+  if (!job->is_lost || !job->service->resubmits) return;
   if (trn_scheduler_recover(job->service->scheduler, job->id, &resubmit, &again, NULL)) return;
   trn_job_unref(job->stored);
   job->stored = again;
-  (void)read_stored(job, state, NULL);
+  (void)read_stored(job, &state, NULL);
 }
 
 trn_status ballista__stored_find(ballista_service *service, const char *id, ballista_job **out, trn_error **error) {
@@ -224,7 +225,7 @@ trn_status ballista__stored_find(ballista_service *service, const char *id, ball
   job->stored = stored;
   job->secret = secret_of(service, id);
   status = read_stored(job, &state, error);
-  if (!status && state == TRN_JOB_LOST && service->resubmits) run_again(job, &state);
+  job->is_lost = state == TRN_JOB_LOST;
   if (status)
     ballista__job_unref(job);
   else
