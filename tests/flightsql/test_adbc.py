@@ -410,6 +410,25 @@ def test_statements_of_sparks_dialect(address, connect, table):
         assert keys.column("column_name").to_pylist() == ["a"]
 
 
+def test_spark_statements_do_not_change_what_a_temporary_table_hides(connect, run, table):
+    run(f"CREATE TABLE {table} AS SELECT 1 AS a")
+    connection = connect()
+    with connection.cursor() as cursor:
+        cursor.adbc_ingest(table, pa.table({"a": [7, 8]}), mode="create", temporary=True)
+        connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.dialect": "spark"})
+        for text in ("DROP TABLE {0}", "INSERT INTO {0} VALUES (2)", "DELETE FROM {0}", "UPDATE {1} SET a = 3", "TRUNCATE TABLE {0}",
+                     "ALTER TABLE {0} RENAME TO {0}_b"):
+            with pytest.raises(adm.Error, match="is temporary"):
+                cursor.execute(text.format(table, f"`{table.upper()}`"))
+        with pytest.raises(adm.Error, match="is temporary"):
+            cursor.executemany(f"INSERT INTO {table} VALUES (?)", [(2,), (3,)])
+        assert run(f"SELECT a FROM {table}") == [(1,)]
+        cursor.execute(f"DROP TABLE default.{table}")
+        connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.dialect": "datafusion"})
+        cursor.execute(f"SELECT a FROM {table} ORDER BY a")
+        assert cursor.fetchall() == [(7,), (8,)]
+
+
 def test_who_asks_for_executors_where_there_are_none_gets_the_rows_as_always(connect):
     connection = connect()
     connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.locations": "executors"})

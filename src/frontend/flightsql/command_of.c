@@ -1,6 +1,7 @@
 /* What a text is: a query, or a statement that changes things, as a command. The dialect's planner tells it; what the engine's
  * has no word for (foreign keys, temporary tables) is read here and cut from the text that it gets. */
 #include "frontend/flightsql/flightsql.h"
+#include "frontend/spark/decode_sql.h"
 #include "plan/plan.h"
 
 /* ---- cutting ---- */
@@ -164,6 +165,7 @@ static trn_status command_of(flightsql_session *session, trn_arena *arena, const
   if (out->decoded.kind != TRN_STATEMENT_COMMAND)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The text is a query: it changes nothing");
   out->command = *out->decoded.command;
+  out->short_name = spark__decoded_short_name(&out->decoded);
   if (out->command.plan) out->plan = trn_plan_ref(out->command.plan);
   if (!out->command.table) return TRN_OK;
   out->table = *out->command.table;

@@ -212,6 +212,7 @@ typedef struct flightsql_command {
   bool is_temporary;     /* CREATE TABLE, VIEW: of the session */
   trn_statement_kind spoken; /* BEGIN, COMMIT, ROLLBACK; else TRN_STATEMENT_QUERY, and there is a command */
   trn_statement decoded; /* what the command's parts are borrowed from */
+  const char *short_name; /* of Spark's dialect: the table's, when the text has one of one part; NULL: else */
 } flightsql_command;
 trn_status flightsql__command(flightsql_session *session, trn_arena *arena, const flightsql_text *text,
                               const char *const *literals, flightsql_command *out, trn_error **error);

@@ -198,6 +198,15 @@ static trn_status write_temporary(update *u, const trn_command *command, trn_ope
   return status;
 }
 
+/* Spark's dialect does not see what is temporary: whoever wrote `name` may mean it, and would change a table that lasts. */
+static trn_status refuse_hidden(update *u, const char *name, trn_error **error) {
+  if (!name || flightsql__temporary_kind(u->session, name) == FLIGHTSQL_NO_TEMPORARY) return TRN_OK;
+  return trn_error_set(error, TRN_FAILED_PRECONDITION, NULL,
+                       "%s is temporary in this session, which Spark's dialect does not see: name the database of the table that "
+                       "is meant, or use the dialect datafusion",
+                       name);
+}
+
 /* A command about what only the session has. *is_its false: it is about something else. */
 static trn_status on_temporary(update *u, const flightsql_command *given, bool *is_its, trn_operation **operation,
                                trn_error **error) {
@@ -207,8 +216,15 @@ static trn_status on_temporary(update *u, const flightsql_command *given, bool *
     return command->kind == TRN_COMMAND_CREATE_VIEW ? flightsql__temporary_view(u->session, command, error)
                                                     : begin_temporary(u, given, operation, error);
   bool creates = command->kind == TRN_COMMAND_CREATE_TABLE || command->kind == TRN_COMMAND_CREATE_VIEW;
-  bool is_named = command->name_count == 1 && command->kind >= TRN_COMMAND_CREATE_TABLE && !creates &&
-                  command->kind != TRN_COMMAND_COPY && command->kind != TRN_COMMAND_SET;
+  bool on_table = command->kind >= TRN_COMMAND_CREATE_TABLE && !creates && command->kind != TRN_COMMAND_COPY &&
+                  command->kind != TRN_COMMAND_SET;
+  bool is_named = on_table && command->name_count == 1;
+  bool is_hidden = on_table && (given->short_name || (is_named && u->dialect == FLIGHTSQL_SPARK));
+  if (is_hidden) {
+    *is_its = false;
+    trn_status status = refuse_hidden(u, given->short_name, error); /* as it is written, and as Spark reads it */
+    return status ? status : refuse_hidden(u, command->name[command->name_count - 1], error);
+  }
   flightsql_temporary_kind kind = is_named ? flightsql__temporary_kind(u->session, command->name[0]) : FLIGHTSQL_NO_TEMPORARY;
   *is_its = kind != FLIGHTSQL_NO_TEMPORARY;
   if (!*is_its) return TRN_OK;

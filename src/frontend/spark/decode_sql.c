@@ -29,6 +29,7 @@ typedef struct decoding {
   struct ArrowSchema schema;
   trn_plan *plan;
   char *view_catalog, *view_database;
+  const char *short_name; /* of the command's table; NULL: its name has several parts */
 } decoding;
 
 static void decoding_destroy(decoding *d) {
@@ -84,6 +85,7 @@ static trn_status name_table(decoding *d, const char *text, trn_error **error) {
   size_t count = 0;
   spark_table_name name;
   trn_status status = parts_of(d, text, &parts, &count, error);
+  if (!status && count == 1) d->short_name = parts[0];
   if (!status) status = spark__table_name(d->arena, d->session, d->case_sensitive, NULL, parts, count, &name, error);
   return status ? status : set_name(d, &name, error);
 }
@@ -625,6 +627,10 @@ trn_status spark__decode_sql(trn_session *session, struct spark_catalog *catalog
   out->owner = d;
   out->release = release;
   return TRN_OK;
+}
+
+const char *spark__decoded_short_name(const trn_statement *statement) {
+  return statement->release == release ? ((const decoding *)statement->owner)->short_name : NULL;
 }
 
 /* ---- as a decoder ---- */

@@ -11,4 +11,7 @@ struct spark_catalog;
  * Blocks (files are looked at). thread: worker with a big stack. INVALID_ARGUMENT: what Spark's parser and analyzer say. */
 trn_status spark__decode_sql(trn_session *session, struct spark_catalog *catalog, const char *text, trn_statement *out,
                              trn_error **error);
+/* The table's name as the text has it, when that is of one part: the command's has all three. Borrowed from the statement; NULL:
+ * it has several parts, or the statement names no table, or is none that spark__decode_sql gave. */
+const char *spark__decoded_short_name(const trn_statement *statement);
 #endif
