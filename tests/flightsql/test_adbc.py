@@ -363,6 +363,13 @@ def test_parameters_with_names_are_bound_by_the_columns_names(connect, table):
             cursor.execute("SELECT $a, ?", parameters=(1, 2))
         cursor.execute("SELECT [1, 2, 3][2:3] AS s, '$a :b' AS t, 1::BIGINT AS n")  # no parameters
         assert cursor.fetchall() == [([2, 3], "$a :b", 1)]
+        cursor.execute("SELECT $$hello world ? it's -- $1$$ AS s, $t1$ $a $$ $t1$ AS t, 1 AS a$b")  # texts in dollars: none either
+        assert cursor.fetchall() == [("hello world ? it's -- $1", " $a $$ ", 1)]
+        cursor.execute("SELECT $$a $b$$ || CAST($b AS VARCHAR) AS s", parameters=pa.record_batch({"b": ["c"]}))
+        assert cursor.fetchall() == [("a $bc",)]
+        for text in ("SELECT $$a", "SELECT $a$ $a $"):
+            with pytest.raises(adm.Error, match="inside of quotes"):
+                cursor.execute(text)
         connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.dialect": "spark"})
         cursor.execute(f"SELECT a FROM {table} WHERE b = :who", parameters=pa.record_batch({"who": ["y"]}))
         assert cursor.fetchall() == [(2,)]

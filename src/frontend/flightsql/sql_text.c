@@ -49,6 +49,30 @@ static bool skip_quoted(lexer *l, char quote, bool has_escapes) {
   return false;
 }
 
+/* The size of the mark that begins a text in dollars, "$$" or "$tag$"; 0: none begins here. */
+static size_t dollar_mark(const lexer *l) {
+  const char *data = l->text->data;
+  size_t end = l->at + 1;
+  if (l->dialect != FLIGHTSQL_ENGINE || data[l->at] != '$') return 0;
+  while (end < l->text->size && is_word((unsigned char)data[end])) end++;
+  return end < l->text->size && data[end] == '$' ? end + 1 - l->at : 0;
+}
+
+/* Behind the mark's next place, which ends the text. False: it has none. */
+static bool skip_dollars(lexer *l, size_t mark) {
+  const char *data = l->text->data, *from = data + l->at;
+  for (l->at += mark; l->at + mark <= l->text->size; l->at++) {
+    const char *dollar = memchr(data + l->at, '$', l->text->size - l->at);
+    if (!dollar) break;
+    l->at = (size_t)(dollar - data);
+    if (l->at + mark > l->text->size || memcmp(dollar, from, mark) != 0) continue;
+    l->at += mark;
+    return true;
+  }
+  l->at = l->text->size;
+  return false;
+}
+
 /* Behind blanks and comments. False: a comment does not end. */
 static bool skip_blank(lexer *l) {
   const char *data = l->text->data;
@@ -136,6 +160,7 @@ static trn_status next_token(lexer *l, trn_error **error) {
   size_t start = l->at, size = l->text->size;
   unsigned char c = (unsigned char)data[start];
   bool ended = true;
+  size_t mark = dollar_mark(l);
   flightsql_token_kind kind = FLIGHTSQL_SYMBOL;
   if (c == '\'') {
     kind = FLIGHTSQL_STRING;
@@ -144,6 +169,9 @@ static trn_status next_token(lexer *l, trn_error **error) {
     bool is_text = c == '"' && l->dialect == FLIGHTSQL_SPARK;
     kind = is_text ? FLIGHTSQL_STRING : FLIGHTSQL_QUOTED;
     ended = skip_quoted(l, (char)c, is_text);
+  } else if (mark) {
+    kind = FLIGHTSQL_STRING;
+    ended = skip_dollars(l, mark);
   } else if (c == '?' || (c == '$' && start + 1 < size && isdigit((unsigned char)data[start + 1])) || is_named(l, start)) {
     return placeholder(l, start, error);
   } else if (isdigit(c)) {
@@ -151,7 +179,8 @@ static trn_status next_token(lexer *l, trn_error **error) {
     while (l->at < size && (is_word((unsigned char)data[l->at]) || data[l->at] == '.')) l->at++;
   } else if (is_word(c)) {
     kind = FLIGHTSQL_WORD;
-    while (l->at < size && is_word((unsigned char)data[l->at])) l->at++;
+    bool has_dollars = l->dialect == FLIGHTSQL_ENGINE; /* a$b is a name there */
+    while (l->at < size && (is_word((unsigned char)data[l->at]) || (has_dollars && data[l->at] == '$'))) l->at++;
   } else {
     if (c == '[' || c == '{') l->inside++;
     if ((c == ']' || c == '}') && l->inside) l->inside--;
