@@ -104,6 +104,47 @@ static void long_records_grow(void **state) {
   free(out);
 }
 
+/* Behind a long record the buffer stays large: its size is not to be looked through for each line. */
+static void carriage_returns_are_not_quadratic(void **state) {
+  enum { SIZE = 16 << 20 };
+  const spark_text_options plain = {CSV_OPTIONS};
+  char path[256], *data = malloc(SIZE);
+  spark_records records;
+  const char *text;
+  size_t size, count = 0;
+  (void)state;
+  memset(data, 'a', SIZE / 2);
+  memset(data + SIZE / 2, '\r', SIZE / 2);
+  assert_true(spark__records_open(&records, put(path, sizeof path, "r.csv", data, SIZE), &plain, SPARK_CUT_LINES));
+  while (spark__records_next(&records, &text, &size)) assert_int_equal(size, count++ ? 0 : SIZE / 2);
+  assert_int_equal(count, SIZE / 2);
+  assert_int_equal(records.failure, SPARK_RECORDS_GOOD);
+  spark__records_close(&records);
+  unlink(path);
+  free(data);
+}
+
+static void a_cancelled_thread_reads_no_more(void **state) {
+  const spark_text_options plain = {CSV_OPTIONS};
+  char path[256];
+  spark_records records;
+  const char *text;
+  size_t size;
+  trn_cancel *cancel;
+  (void)state;
+  assert_int_equal(trn_cancel_create(&cancel), TRN_OK);
+  trn_cancel *before = trn_cancel_work_for(cancel);
+  assert_true(spark__records_open(&records, put(path, sizeof path, "x.txt", "a\nb\n", 4), &plain, SPARK_CUT_LINES));
+  assert_true(spark__records_next(&records, &text, &size));
+  trn_cancel_request(cancel);
+  assert_false(spark__records_next(&records, &text, &size));
+  assert_int_equal(records.failure, SPARK_RECORDS_CANCELLED);
+  spark__records_close(&records);
+  trn_cancel_work_for(before);
+  trn_cancel_unref(cancel);
+  unlink(path);
+}
+
 /* What each compression makes of a text. */
 static size_t compress_as(const char *ending, const char *text, char *out, size_t room) {
   size_t size = strlen(text);
@@ -176,6 +217,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lines_end_in_three_ways), cmocka_unit_test(quotes_go_over_lines),  cmocka_unit_test(long_records_grow),
       cmocka_unit_test(compressed_files_are_texts), cmocka_unit_test(damaged_files_end), cmocka_unit_test(encodings_become_utf8),
+      cmocka_unit_test(carriage_returns_are_not_quadratic), cmocka_unit_test(a_cancelled_thread_reads_no_more),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

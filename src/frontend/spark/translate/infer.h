@@ -62,7 +62,8 @@ typedef enum spark_records_failure {
   SPARK_RECORDS_GOOD = 0,
   SPARK_RECORDS_UNREADABLE,
   SPARK_RECORDS_TOO_LARGE,
-  SPARK_RECORDS_NO_MEMORY
+  SPARK_RECORDS_NO_MEMORY,
+  SPARK_RECORDS_CANCELLED
 } spark_records_failure;
 /* A file's records, one after the other. */
 typedef struct spark_records {
@@ -77,7 +78,8 @@ typedef struct spark_records {
 } spark_records;
 /* False: spark__records_status says why. */
 bool spark__records_open(spark_records *records, const char *path, const spark_text_options *options, spark_cut cut);
-/* The next record without its end, until the one after it; false: no more, or spark__records_status. */
+/* The next record without its end, until the one after it; false: no more, or spark__records_status. What the thread works
+ * for may be cancelled. */
 bool spark__records_next(spark_records *records, const char **text, size_t *size);
 /* Why there are no more records: OK at the end of the file, or where corrupt files are ignored. */
 trn_status spark__records_status(spark_translator *t, const spark_records *records, const char *path, trn_error **error);

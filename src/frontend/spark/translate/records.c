@@ -2,9 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/query.h"
 #include "frontend/spark/translate/infer.h"
 
-enum { FIRST_ROOM = 64 << 10 };
+enum { FIRST_ROOM = 64 << 10, LOOK_BYTES = 1 << 10 };
 
 /* What the first bytes of a JSON text say, of which one at least is ASCII. NULL: UTF-8. */
 static const char *found_charset(const char *path) {
@@ -46,10 +47,13 @@ static bool line_end(const spark_records *r, size_t from, size_t *end, size_t *e
     *end = found ? (size_t)(found - text) : 0, *end_size = length;
     return found != NULL;
   }
-  const char *line = memchr(text + from, '\n', size - from);
-  size_t before = line ? (size_t)(line - text) : size;
-  const char *carriage = memchr(text + from, '\r', before - from);
-  *end = carriage ? (size_t)(carriage - text) : before;
+  const char *line = NULL, *carriage = NULL; /* in pieces: neither search goes far beyond what the other finds */
+  for (size_t at = from, piece; at < size && !line && !carriage; at += piece) {
+    piece = size - at < LOOK_BYTES ? size - at : LOOK_BYTES;
+    line = memchr(text + at, '\n', piece);
+    carriage = memchr(text + at, '\r', line ? (size_t)(line - text) - at : piece);
+  }
+  *end = carriage ? (size_t)(carriage - text) : line ? (size_t)(line - text) : size;
   *end_size = 1;
   if (!carriage) return line != NULL;
   if (*end + 1 < size) *end_size = text[*end + 1] == '\n' ? 2 : 1;
@@ -137,6 +141,10 @@ static bool more(spark_records *r) {
 
 bool spark__records_next(spark_records *r, const char **text, size_t *size) {
   size_t end = 0, end_size = 0;
+  if (trn_cancel_is_requested(trn_cancel_of_work())) {
+    r->failure = SPARK_RECORDS_CANCELLED;
+    return false;
+  }
   if (r->first && !more(r)) return false;
   while (r->at == r->size || !record_end(r, &end, &end_size)) {
     if (r->ended) {
@@ -155,6 +163,7 @@ bool spark__records_next(spark_records *r, const char **text, size_t *size) {
 trn_status spark__records_status(spark_translator *t, const spark_records *r, const char *path, trn_error **error) {
   const trn_position nowhere = {-1, -1};
   const char *shown = path[0] == '/' ? trn__arena_printf(t->arena, "file://%s", path) : path;
+  if (r->failure == SPARK_RECORDS_CANCELLED) return trn__cancelled(error);
   if (!shown || r->failure == SPARK_RECORDS_NO_MEMORY) return trn__no_memory(error);
   if (!r->file && r->exists) return spark__error(t, error, TRN_INVALID_ARGUMENT, "FAILED_READ_FILE.NO_HINT", nowhere, "path", shown, NULL);
   if (!r->file) return spark__error(t, error, TRN_NOT_FOUND, "FAILED_READ_FILE.FILE_NOT_EXIST", nowhere, "path", shown, NULL);
