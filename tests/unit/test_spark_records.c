@@ -213,11 +213,36 @@ static void encodings_become_utf8(void **state) {
   assert_records("{}", 2, "e.json", &found, SPARK_CUT_FILE, "{}|");
 }
 
+/* A half of a surrogate pair is one character that is none; one over the end of what is read at once is whole. */
+static void characters_that_are_none_stay_alone(void **state) {
+  enum { SIZE = (64 << 10) + 2 };
+  const spark_text_options big = {CSV_OPTIONS, .charset = "UTF-16BE"}, wide = {CSV_OPTIONS, .charset = "UTF-16"};
+  const spark_text_options wider = {CSV_OPTIONS, .charset = "UTF-32LE"}, ascii = {CSV_OPTIONS, .charset = "US-ASCII"};
+  char path[256], *data = malloc(SIZE), *out = malloc(3 * SIZE + 8);
+  spark_records_failure failure;
+  (void)state;
+  assert_records("\0a\xD8\x3D\0b\0\n\0c", 10, "e.txt", &big, SPARK_CUT_LINES, "a\xEF\xBF\xBD""b|c|");
+  assert_records("\0a\xDC\x3D\0b\0\n\0c", 10, "e.txt", &big, SPARK_CUT_LINES, "a\xEF\xBF\xBD""b|c|");
+  assert_records("a\0\0\0\0\0\x11\0b\0\0\0", 12, "e.txt", &wider, SPARK_CUT_LINES, "a\xEF\xBF\xBD""b|");
+  for (size_t i = 0; i < SIZE; i += 2) data[i] = 0, data[i + 1] = 'x';
+  memcpy(data + SIZE - 4, "\xD8\x3D\xDE\0", 4);
+  read_all(put(path, sizeof path, "pair.txt", data, SIZE), &wide, SPARK_CUT_LINES, out, 3 * SIZE + 8, &failure);
+  assert_int_equal(strlen(out), SIZE / 2 - 2 + 5);
+  assert_string_equal(out + SIZE / 2 - 2, "\xF0\x9F\x98\x80|");
+  memset(data, 0xFF, SIZE);
+  read_all(put(path, sizeof path, "pair.txt", data, SIZE), &ascii, SPARK_CUT_LINES, out, 3 * SIZE + 8, &failure);
+  assert_int_equal(strlen(out), 3 * SIZE + 1);
+  unlink(path);
+  free(data);
+  free(out);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lines_end_in_three_ways), cmocka_unit_test(quotes_go_over_lines),  cmocka_unit_test(long_records_grow),
       cmocka_unit_test(compressed_files_are_texts), cmocka_unit_test(damaged_files_end), cmocka_unit_test(encodings_become_utf8),
       cmocka_unit_test(carriage_returns_are_not_quadratic), cmocka_unit_test(a_cancelled_thread_reads_no_more),
+      cmocka_unit_test(characters_that_are_none_stay_alone),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

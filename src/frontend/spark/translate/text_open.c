@@ -15,7 +15,7 @@
 
 #include "frontend/spark/translate/infer.h"
 
-enum { LAYER_BYTES = 64 << 10 };
+enum { LAYER_BYTES = 64 << 10, CHARACTER_BYTES_MAX = 16 };
 
 typedef enum layer_kind { LAYER_ZLIB, LAYER_BZ2, LAYER_ZSTD, LAYER_CHARSET } layer_kind;
 
@@ -24,6 +24,7 @@ typedef struct layer {
   FILE *below;
   bool below_ended, failed, inside; /* inside: of a member that has no end yet */
   size_t at, size;                  /* of `bytes` */
+  size_t unit;                      /* of an encoding: the bytes of its smallest characters */
   union {
     z_stream zlib;
     bz_stream bz2;
@@ -47,6 +48,7 @@ static void refill(layer *l) {
   if (l->at) memmove(l->bytes, l->bytes + l->at, l->size - l->at);
   l->size -= l->at;
   l->at = 0;
+  if (l->size == sizeof l->bytes) return;
   size_t got = fread(l->bytes + l->size, 1, sizeof l->bytes - l->size, l->below);
   l->size += got;
   if (!got && ferror(l->below)) l->failed = true;
@@ -101,19 +103,18 @@ static size_t step_zstd(layer *l, char *out, size_t room) {
 
 /* ---- encodings ---- */
 
-/* What cannot be read becomes U+FFFD, a byte at a time. */
+/* What cannot be read becomes U+FFFD, a unit at a time. */
 static size_t step_charset(layer *l, char *out, size_t room) {
   static const char unknown[] = "\xEF\xBF\xBD";
   char *in = l->bytes + l->at, *to = out;
   size_t left = l->size - l->at, space = room;
-  if (iconv(l->u.charset, &in, &left, &to, &space) == (size_t)-1 && errno != E2BIG) {
-    bool cut = errno == EINVAL && !l->below_ended; /* the rest of the character comes */
-    if (!cut && space >= 3) {
-      memcpy(to, unknown, 3);
-      to += 3, space -= 3;
-      size_t skipped = errno == EINVAL || !left ? left : 1;
-      in += skipped, left -= skipped;
-    }
+  while (left && space >= 4 && iconv(l->u.charset, &in, &left, &to, &space) == (size_t)-1) {
+    bool cut = errno == EINVAL;
+    if (errno == E2BIG || (cut && !l->below_ended) || space < 3) break; /* no room; or the rest of the character comes */
+    memcpy(to, unknown, 3);
+    to += 3, space -= 3;
+    size_t skipped = cut || left < l->unit ? left : l->unit;
+    in += skipped, left -= skipped;
   }
   l->at = l->size - left;
   return room - space;
@@ -124,7 +125,7 @@ static ssize_t layer_read(void *cookie, char *out, size_t room) {
   size_t made = 0;
   if (room < 4 || room > INT32_MAX) return errno = EINVAL, -1;
   while (!made && !l->failed) {
-    if (l->at == l->size || l->kind == LAYER_CHARSET) refill(l);
+    if (l->at == l->size || (l->kind == LAYER_CHARSET && l->size - l->at < CHARACTER_BYTES_MAX)) refill(l);
     if (l->failed || (l->at == l->size && l->below_ended)) break;
     size_t before = l->at;
     switch (l->kind) {
@@ -155,6 +156,7 @@ static int layer_close(void *cookie) {
 static iconv_t open_charset(layer *l, const char *charset) {
   bool wide = strcasecmp(charset, "UTF-16") == 0, wider = strcasecmp(charset, "UTF-32") == 0;
   char name[64];
+  l->unit = strncasecmp(charset, "UTF-16", 6) == 0 ? 2 : strncasecmp(charset, "UTF-32", 6) == 0 ? 4 : 1;
   if (wide || wider) {
     refill(l);
     size_t mark = wide ? 2 : 4;
