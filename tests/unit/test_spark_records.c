@@ -237,12 +237,35 @@ static void characters_that_are_none_stay_alone(void **state) {
   free(out);
 }
 
+static trn_status take_size(void *user, const char *text, size_t size) {
+  (void)text;
+  *(size_t *)user += size;
+  return TRN_OK;
+}
+
+static void comments_without_an_end_are_not_quadratic(void **state) {
+  enum { SIZE = 6 << 20 };
+  const spark_text_options json = {.comments = true, .multi_line = true};
+  spark_translator t = {0};
+  char *data = malloc(SIZE);
+  size_t taken = 0;
+  trn_error *error = NULL;
+  (void)state;
+  for (size_t i = 0; i < SIZE; i++) data[i] = "/*a"[i % 3];
+  assert_int_equal(spark__json_records(&t, &json, data, SIZE, take_size, &taken, &error), TRN_OK);
+  assert_int_equal(taken, SIZE);
+  free(data);
+  taken = 0;
+  assert_int_equal(spark__json_records(&t, &json, "/*x*/{}/*", 9, take_size, &taken, &error), TRN_OK);
+  assert_int_equal(taken, 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lines_end_in_three_ways), cmocka_unit_test(quotes_go_over_lines),  cmocka_unit_test(long_records_grow),
       cmocka_unit_test(compressed_files_are_texts), cmocka_unit_test(damaged_files_end), cmocka_unit_test(encodings_become_utf8),
       cmocka_unit_test(carriage_returns_are_not_quadratic), cmocka_unit_test(a_cancelled_thread_reads_no_more),
-      cmocka_unit_test(characters_that_are_none_stay_alone),
+      cmocka_unit_test(characters_that_are_none_stay_alone), cmocka_unit_test(comments_without_an_end_are_not_quadratic),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

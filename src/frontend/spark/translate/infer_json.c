@@ -430,8 +430,11 @@ static char *without_comments(const char *text, size_t size) {
   char *out = malloc(size + 1), quote = 0;
   if (!out) return NULL;
   memcpy(out, text, size);
+  bool closes = true; /* behind a comment without an end no other has one */
   for (size_t i = 0; i < size; i++) {
-    const char *after = quote ? NULL : after_comment(text + i, text + size);
+    bool opens = !quote && size - i >= 2 && text[i] == '/' && text[i + 1] == '*';
+    const char *after = quote || (opens && !closes) ? NULL : after_comment(text + i, text + size);
+    if (opens && !after) closes = false;
     if (after) {
       memset(out + i, ' ', (size_t)(after - text) - i);
       i = (size_t)(after - text) - 1;
