@@ -39,6 +39,8 @@ static trn_status caller_build(void *user, trn_edit *edit, const trn_rel **root,
   return *root ? TRN_OK : TRN_RESOURCE_EXHAUSTED;
 }
 
+static void (*caller_decoding)(int64_t count); /* what decoding waits for; NULL: nothing */
+
 static trn_status caller_decode(void *self, trn_session *session, const trn_plan_input *input, trn_plan **out,
                                 trn_error **error) {
   char text[32] = "";
@@ -49,6 +51,7 @@ static trn_status caller_decode(void *self, trn_session *session, const trn_plan
   char *end;
   int64_t count = strtoll(text, &end, 10);
   if (*end) return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "not a count of rows: '%s'", text);
+  if (caller_decoding) caller_decoding(count);
   for (size_t i = 0; i < input->option_count; i++)
     if (strcmp(input->options[i].key, "twice") == 0) count *= 2;
   return trn_plan_build(caller_build, &count, out, error);

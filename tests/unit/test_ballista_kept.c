@@ -20,6 +20,8 @@ typedef struct server {
   trn_scheduler *scheduler;
 } server;
 
+static unsigned workers; /* of the next one; 0: the default */
+
 static void server_open(server *s, const char *folder, bool resubmits, uint64_t lease_ms) {
   static const trn_decoder_ops decoder = {.struct_size = sizeof decoder, .decode = caller_decode};
   trn_backend *backend = NULL;
@@ -37,8 +39,11 @@ static void server_open(server *s, const char *folder, bool resubmits, uint64_t 
                                          .lease_ms = lease_ms,
                                          .poll_ms = 10};
   assert_int_equal(trn_scheduler_create(&options, backend, &s->scheduler, NULL), TRN_OK);
-  const trn_ballista_frontend_options frontend = {
-      .jobs = s->scheduler, .ticket_key = key, .ticket_key_size = sizeof key - 1, .resubmits_lost = resubmits};
+  const trn_ballista_frontend_options frontend = {.jobs = s->scheduler,
+                                                  .ticket_key = key,
+                                                  .ticket_key_size = sizeof key - 1,
+                                                  .resubmits_lost = resubmits,
+                                                  .workers = workers};
   assert_int_equal(caller_start_on(&s->c, &frontend, backend), TRN_OK);
   trn_backend_unref(backend);
   free(outputs);
@@ -188,6 +193,48 @@ static void a_lost_job_runs_again_for_its_user_only_and_only_when_asked_how_it_i
   remove_folder_of_test(folder);
 }
 
+static atomic_bool is_decoding, may_decode;
+
+static void decode_slowly(int64_t count) {
+  if (count != 77) return;
+  atomic_store(&is_decoding, true);
+  for (int i = 0; i < WAIT_MS && !atomic_load(&may_decode); i++)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void *submit_slow(void *argument) {
+  static caller_status out;
+  out = caller_submit(argument, "77");
+  return &out;
+}
+
+static void jobs_are_asked_for_and_cancelled_while_all_workers_decode(void **state) {
+  (void)state;
+  server s;
+  pthread_t thread;
+  void *slow;
+  char *folder = make_folder_for_test();
+  workers = 1;
+  server_open(&s, folder, false, LEASE_MS);
+  workers = 0;
+  caller_status hanging = caller_submit(&s.c, "1000001");
+  caller_decoding = decode_slowly;
+  assert_int_equal(pthread_create(&thread, NULL, submit_slow, &s.c), 0);
+  for (int i = 0; i < WAIT_MS && !atomic_load(&is_decoding); i++)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  assert_true(atomic_load(&is_decoding));
+  assert_int_not_equal(caller_ask(&s.c, hanging.job_id).which, 0);
+  assert_true(caller_cancel(&s.c, hanging.job_id));
+  assert_string_equal(caller_wait(&s.c, hanging.job_id).error, "Cancelled");
+  assert_false(atomic_load(&may_decode)); /* it was still at it */
+  atomic_store(&may_decode, true);
+  assert_int_equal(pthread_join(thread, &slow), 0);
+  assert_int_equal(caller_wait(&s.c, ((caller_status *)slow)->job_id).rows, 77);
+  caller_decoding = NULL;
+  server_close(&s);
+  remove_folder_of_test(folder);
+}
+
 static void what_cannot_be_read_is_no_job(void **state) {
   (void)state;
   server s;
@@ -218,6 +265,7 @@ int main(void) {
       cmocka_unit_test(a_job_that_runs_is_left_to_its_scheduler_and_cancelled_by_another),
       cmocka_unit_test(a_lost_job_that_is_asked_for_runs_again),
       cmocka_unit_test(a_lost_job_runs_again_for_its_user_only_and_only_when_asked_how_it_is),
+      cmocka_unit_test(jobs_are_asked_for_and_cancelled_while_all_workers_decode),
       cmocka_unit_test(what_cannot_be_read_is_no_job),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ struct ballista_service {
   trn_backend *backend;
   const trn_registry *registry; /* borrowed, or `own` */
   trn_registry *own;
-  trn_pool *pool, *control;
+  trn_pool *pool, *control, *stored; /* for plans; for what blocks nowhere; for questions to a store, NULL without one */
   uint64_t result_ms, job_ms, session_idle_ms;
   size_t result_bytes, results_bytes;
   bool runs_on, refuses_older, hands_through, resubmits;

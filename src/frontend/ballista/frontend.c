@@ -198,8 +198,10 @@ static void on_message(trn_call *call, void *user, trn_slice message) {
   }
   rpc->message = message;
   bool entered = trn__gate_enter(&rpc->service->gate);
-  bool blocks = rpc->method->is_submission || rpc->method->blocks || rpc->service->scheduler; /* whose store may */
-  trn_pool *pool = blocks ? rpc->service->pool : rpc->service->control;
+  const ballista_service *service = rpc->service;
+  trn_pool *pool = rpc->method->is_submission || rpc->method->blocks ? service->pool
+                   : service->stored                                 ? service->stored
+                                                                     : service->control;
   if (entered && trn__pool_submit(pool, rpc_run, ballista__rpc_ref(rpc)) == TRN_OK) return;
   trn_call_finish(call, entered ? TRN_RESOURCE_EXHAUSTED : TRN_UNAVAILABLE,
                   entered ? "No worker thread can be started" : "The server is stopping", NULL, 0, NULL, 0);
@@ -296,6 +298,7 @@ static void service_destroy(void *argument) {
   ballista__sweep_jobs(service, 0); /* what was made meanwhile */
   trn__pool_destroy(service->pool);
   trn__pool_destroy(service->control);
+  trn__pool_destroy(service->stored);
   ballista__service_unref(service);
 }
 
@@ -334,11 +337,13 @@ static trn_status service_create(const trn_ballista_frontend_options *options, t
   }
   if (!status) status = trn__pool_create(workers, &service->pool);
   if (!status) status = trn__pool_create(CONTROL_THREADS, &service->control);
+  if (!status && service->scheduler) status = trn__pool_create(CONTROL_THREADS, &service->stored);
   if (!status) {
     *out = service;
     return TRN_OK;
   }
   trn__pool_destroy(service->pool);
+  trn__pool_destroy(service->control);
   ballista__service_unref(service);
   return status;
 }
