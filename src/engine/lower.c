@@ -1,5 +1,6 @@
 /* Lowering: a resolved plan becomes the postfix program of engine_abi.h, in one pass, children first. */
 #include "engine/engine.h"
+#include "plan/graph.h"
 
 typedef struct slot {
   const trn_rel *rel;
@@ -333,6 +334,7 @@ static void write_rel(lowering *l, const trn_rel *r) {
 }
 
 static trn_status rel_op(lowering *l, const trn_rel *r) {
+  if (!trn__rel_fits(r)) return trn__rel_misfit(l->error);
   switch (r->kind) {
   case TRN_REL_SCAN: return scan(l, r);
   case TRN_REL_VALUES: return values(l, r);

@@ -3,6 +3,7 @@
  * relation; a grouping groups by them, a window is partitioned by them, a limit counts within them. What decorrelate.c
  * cannot pull up in the form of predicates is done so. */
 #include "optimize/decorrelate.h"
+#include "plan/graph.h"
 
 /* The outer columns, and what they are called in one copy of the domain. */
 typedef struct domain {
@@ -230,6 +231,7 @@ static trn_status depend_join(domain *m, const trn_rel *rel, const trn_rel **out
 static trn_status depend_set(domain *m, const trn_rel *rel, const trn_rel **out, trn_column *keys) {
   const trn_rel **inputs = TRN_NEW_N(m->d->arena, const trn_rel *, rel->input_count);
   trn_column *below = TRN_NEW_N(m->d->arena, trn_column, m->count + 1);
+  if (!trn__rel_fits(rel)) return trn__rel_misfit(m->d->error);
   if (!inputs || !below) return no_memory(m);
   for (uint32_t i = 0; i < rel->input_count; i++) {
     const trn_rel *input = NULL;

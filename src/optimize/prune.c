@@ -41,7 +41,8 @@ static trn_status sort(pruning *p, const trn_rel *root) {
     trn_frame *top = &stack.frames[stack.count - 1];
     const trn_rel *rel = top->node.at;
     if (top->next == rel->input_count) {
-      if (!append(p, rel)) status = TRN_RESOURCE_EXHAUSTED;
+      if (!trn__rel_fits(rel)) status = TRN_INTERNAL;
+      else if (!append(p, rel)) status = TRN_RESOURCE_EXHAUSTED;
       stack.count--;
       continue;
     }
@@ -455,5 +456,6 @@ trn_status trn__prune(trn_arena *arena, const trn_rel *root, uint32_t next_colum
   trn_status status = run(&p, root, out);
   trn__ptrmap_finish(&p.index);
   if (status == TRN_OK && (p.is_short || trn__arena_is_short(arena))) status = TRN_RESOURCE_EXHAUSTED;
+  if (status == TRN_INTERNAL) return trn__rel_misfit(error);
   return status == TRN_OK ? TRN_OK : trn_error_set(error, status, NULL, "The plan could not be simplified.");
 }

@@ -1,4 +1,4 @@
-/* Nodes, their children, the map by identity, the stack. */
+/* Nodes, their children, what a UNION must be, the map by identity, the stack. */
 #include "plan/graph.h"
 
 bool trn__node_child(trn_node node, uint32_t index, trn_node *child) {
@@ -99,4 +99,26 @@ trn_status trn__stack_push(trn_stack *stack, trn_node node, const trn_rel *holde
 void trn__stack_finish(trn_stack *stack) {
   free(stack->frames);
   *stack = (trn_stack){0};
+}
+
+/* ---- inputs by their places ---- */
+
+static bool input_fits(const trn_rel *rel, const trn_rel *input) {
+  if (input->column_count != rel->column_count) return false;
+  for (uint32_t i = 0; i < rel->column_count; i++) {
+    const trn_type *type = input->columns[i].type;
+    if (type->id != TRN_TYPE_NULL && !trn__type_same_shape(type, rel->columns[i].type)) return false;
+  }
+  return true;
+}
+
+bool trn__rel_fits(const trn_rel *rel) {
+  if (rel->kind != TRN_REL_UNION && rel->kind != TRN_REL_SET) return true;
+  for (uint32_t i = 0; i < rel->input_count; i++)
+    if (!input_fits(rel, rel->inputs[i])) return false;
+  return rel->kind == TRN_REL_UNION || rel->input_count == 2;
+}
+
+trn_status trn__rel_misfit(trn_error **error) {
+  return trn_error_set(error, TRN_INTERNAL, NULL, "a UNION, INTERSECT or EXCEPT whose inputs have other columns than itself");
 }

@@ -1,5 +1,5 @@
 /* What walking, rewriting, printing and fingerprinting share: nodes of either sort, their children, and a map by
- * identity. Internal to src/plan. */
+ * identity. For what goes through plans: src/plan, src/optimize, src/engine, src/layer. */
 #ifndef TRN_PLAN_GRAPH_H
 #define TRN_PLAN_GRAPH_H
 #include "plan/plan.h"
@@ -13,6 +13,12 @@ typedef struct trn_node {
 /* Child `index` of a node: of a relation inputs, then expressions; of an expression args, then the bounds of a window's
  * frame, the elements of a nested literal, the relation of a subquery. False: there are no more. */
 bool trn__node_child(trn_node node, uint32_t index, trn_node *child);
+
+/* Whether a UNION or SET, which takes its inputs' columns by their places, finds in each input as many as it has itself, of their
+ * types (or of no type); other relations do. To be asked before a walk that reads them so: rewriting can break it. */
+bool trn__rel_fits(const trn_rel *rel);
+/* The INTERNAL error of one that does not. */
+trn_status trn__rel_misfit(trn_error **error);
 
 /* ---- a map from one or two pointers to a number ---- */
 typedef struct trn_ptrmap_slot {

@@ -394,6 +394,7 @@ static trn_status refuse_kind(sql_printer *p, const trn_rel *rel) {
 }
 
 static trn_status body(sql_printer *p, const trn_rel *rel) {
+  if (!trn__rel_fits(rel)) return trn__rel_misfit(p->error);
   switch (rel->kind) {
   case TRN_REL_SCAN: return scan_print(p, rel);
   case TRN_REL_VALUES: return values_print(p, rel);

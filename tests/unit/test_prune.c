@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "engine/engine.h"
 #include "optimize/optimize.h"
 #include <string.h>
 
@@ -166,11 +167,44 @@ static void filters_that_others_need_stay(void **state) {
   trn__arena_unref(arena);
 }
 
+/* `kind` of x and of what has `width` columns of type `id` and claims two bigints. */
+static void assert_misfit(trn_rel_kind kind, uint32_t width, trn_type_id id, trn_status expected) {
+  trn_arena *arena = trn__arena_create(0);
+  const trn_expr *exprs[3];
+  trn_column columns[3], own[2] = {column_of(8), column_of(9)};
+  for (uint32_t i = 0; i < 3; i++) {
+    exprs[i] = i < 2 ? plus(arena, 1, i) : trn__expr_bool(arena, true);
+    columns[i] = column_of(2 + i);
+  }
+  const trn_rel *inputs[2] = {project(arena, range(arena, 1), exprs, 6, 2), NULL}, *out = NULL;
+  if (id != TRN_TYPE_INT64) exprs[1] = trn__expr_null(arena, columns[1].type = trn__type(id));
+  inputs[1] = trn__rel_project(arena, range(arena, 1), exprs, columns, width);
+  trn_rel *both = trn__rel_create(arena, kind, inputs, 2, NULL, 0, own, 2);
+  trn_lowered lowered;
+  assert_int_equal(trn__prune(arena, both, 10, &out, NULL), expected);
+  assert_int_equal(trn__lower(both, false, &lowered, NULL), expected);
+  if (!expected) trn__lowered_finish(&lowered);
+  trn__arena_unref(arena);
+}
+
+/* Their columns are read by their places. */
+static void inputs_of_other_columns_are_an_error(void **state) {
+  (void)state;
+  static const trn_rel_kind kinds[] = {TRN_REL_UNION, TRN_REL_SET};
+  for (int i = 0; i < 2; i++) {
+    assert_misfit(kinds[i], 2, TRN_TYPE_INT64, TRN_OK);
+    assert_misfit(kinds[i], 2, TRN_TYPE_NULL, TRN_OK);
+    assert_misfit(kinds[i], 1, TRN_TYPE_INT64, TRN_INTERNAL);
+    assert_misfit(kinds[i], 3, TRN_TYPE_INT64, TRN_INTERNAL);
+    assert_misfit(kinds[i], 2, TRN_TYPE_STRING, TRN_INTERNAL);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(projections_over_projections_are_one), cmocka_unit_test(nothing_is_computed_twice),
       cmocka_unit_test(a_join_passes_only_what_is_read_above_it), cmocka_unit_test(unions_in_unions_are_one),
       cmocka_unit_test(distinct_keeps_its_columns), cmocka_unit_test(filters_over_filters_are_one),
-      cmocka_unit_test(filters_that_others_need_stay)};
+      cmocka_unit_test(filters_that_others_need_stay), cmocka_unit_test(inputs_of_other_columns_are_an_error)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
