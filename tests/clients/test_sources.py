@@ -265,6 +265,36 @@ def test_source(session, folder, name):
     assert answer(session, folder, CASES[name]) == ANSWERS[name]
 
 
+# What Spark does without mergeSchema: the columns are those of the first file; with it: those of all.
+@pytest.mark.parametrize("first, second, merge, names, rows", [
+    ({"a": [1], "b": [2]}, {"b": [4], "a": [3]}, False, "abp", [(1, 2, 1), (3, 4, 2)]),
+    ({"a": [1], "b": [2]}, {"a": [3]}, False, "abp", [(1, 2, 1), (3, None, 2)]),
+    ({"a": [1]}, {"a": [3], "b": [4]}, False, "ap", [(1, 1), (3, 2)]),
+    ({"a": [1]}, {"a": [3], "b": [4]}, True, "abp", [(1, None, 1), (3, 4, 2)]),
+    ({"a": [1], "b": [2]}, {"b": [4], "a": [3]}, True, "abp", [(1, 2, 1), (3, 4, 2)]),
+    ({"a": [1]}, {f"c{i}": [i] for i in range(300)}, False, "ap", [(1, 1), (None, 2)])])
+def test_directories_of_other_columns(session, tmp_path, first, second, merge, names, rows):
+    for value, table in ((1, first), (2, second)):
+        (tmp_path / f"p={value}").mkdir()
+        pq.write_table(pa.table(table), tmp_path / f"p={value}/x.parquet")
+    frame = session.read.options(pathGlobFilter="*.parquet", mergeSchema=merge).parquet(str(tmp_path))
+    assert frame.columns == list(names)
+    assert sorted(map(tuple, frame.collect()), key=lambda row: row[-1]) == rows
+    assert frame.select("p").distinct().count() == 2
+
+
+# The directory above the table has the same key as the one below it.
+def test_values_of_the_nearest_directory(session, tmp_path):
+    table = tmp_path / "k=1/table"
+    (table / "k=2").mkdir(parents=True)
+    pq.write_table(pa.table({"a": [7]}), table / "k=2/k=3.parquet")
+    assert session.read.parquet(str(table)).collect() == [(7, 2)]
+    assert session.read.option("pathGlobFilter", "*.parquet").parquet(str(table)).collect() == [(7, 2)]
+    (table / "k=2/k=3.parquet").unlink()
+    (table / "k=2/x.csv.gz").write_bytes(gzip.compress(b"a\n7\n"))
+    assert session.read.csv(str(table), header=True, inferSchema=True, multiLine=True).collect() == [(7, 2)]
+
+
 if __name__ == "__main__":
     real = SparkSession.builder.remote(sys.argv[1]).create()
     with tempfile.TemporaryDirectory() as place:

@@ -93,6 +93,40 @@ static bool names_repeat(const spark_translator *t, const trn_field *fields, uin
   return false;
 }
 
+/* Adds the file's columns that are not there. *clash: one is there with another type. */
+static trn_status add_fields(spark_translator *t, const trn_field *from, uint32_t from_count, trn_field **fields, uint32_t *count,
+                             bool *clash, trn_error **error) {
+  trn_field *more = TRN_NEW_N(t->arena, trn_field, *count + from_count);
+  uint32_t known = *count, at = known;
+  if (!more) return trn__no_memory(error);
+  if (known) memcpy(more, *fields, known * sizeof *more);
+  for (uint32_t i = 0; i < from_count; i++) {
+    uint32_t k = i < known && spark__name_equal(t, from[i].name, more[i].name) ? i : 0; /* mostly at the same place */
+    while (k < known && !spark__name_equal(t, from[i].name, more[k].name)) k++;
+    if (k == known) more[at++] = from[i];
+    else *clash |= !trn__type_equal(from[i].type, more[k].type);
+  }
+  if (at > known) *fields = more, *count = at;
+  return TRN_OK;
+}
+
+/* Of files that are named one by one the engine takes the first one's columns only. */
+static trn_status merge_files(spark_translator *t, const spark_file_read *read, const trn_field **out, uint32_t *out_count, trn_error **error) {
+  trn_field *all = NULL;
+  uint32_t count = 0, some_count = 0;
+  bool clash = false;
+  trn_status status = TRN_OK;
+  for (size_t i = 0; i < read->list.files.count && !status && !clash; i++) {
+    const trn_field *some = NULL;
+    if (t->is_cancelled && t->is_cancelled(t->cancel_user)) return trn_error_set(error, TRN_CANCELLED, NULL, "The query was cancelled");
+    status = fields_of(t, read, (const char **)read->list.files.items + i, 1, &some, &some_count, error);
+    if (!status) status = add_fields(t, some, some_count, &all, &count, &clash, error);
+  }
+  if (!status && clash) status = trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The files' columns differ in their types");
+  *out = all, *out_count = count;
+  return status;
+}
+
 static trn_status set_schema(spark_translator *t, spark_file_read *read, const trn_field *fields, uint32_t count, trn_error **error) {
   read->schema = trn__type_struct(t->arena, fields, count);
   read->schema_text = read->schema ? struct_text(t, fields, count) : NULL;
@@ -111,12 +145,13 @@ trn_status spark__parquet_schema(spark_translator *t, spark_file_read *read, trn
   if (read->by_file && levels) whole.partitions.count = 0, whole.options.count -= levels, levels = 0;
   trn_source *source = NULL;
   trn_status status = spark__open_files(t, &whole, NULL, NULL, &source, &all, &count, error);
-  if (status == TRN_PERMISSION_DENIED) return status; /* and nothing is told of what is in the files */
+  if (!status && read->by_file && read->filter.merges && files->count > 1) status = merge_files(t, &whole, &all, &count, error);
+  if (status == TRN_PERMISSION_DENIED || status == TRN_CANCELLED) return status; /* and nothing is told of what is in the files */
   if (status) status = footer_error(t, read, status, error);
   if (status && read->filter.merges && files->count > 1) return merge_error(t, read, status, error);
   if (files->count == 1) return status;
   bool merged = !status && read->filter.merges && !names_repeat(t, all, count), grouped = read->by_file && read->partitions.count;
-  if (merged && grouped) return set_schema(t, read, all, count, error);
+  if (merged && read->by_file && count) return set_schema(t, read, all, count, error);
   if (merged) return TRN_OK;
   if (!status && read->by_file && !levels && count == 0) return TRN_OK;
   if (status && files->count < 2) return status;
