@@ -260,12 +260,47 @@ static void comments_without_an_end_are_not_quadratic(void **state) {
   assert_int_equal(taken, 2);
 }
 
+/* The column `a` has the type, or the file is none of records. */
+static void assert_inferred(trn_arena *arena, const char *data, size_t size, trn_type_id type) {
+  const spark_text_options json = {.multi_line = true, .corrupt = "bad"};
+  spark_translator t = {.arena = arena};
+  char path[256];
+  trn_vec files = {0};
+  const trn_type *found = NULL;
+  assert_true(trn__vec_push(&files, (void *)put(path, sizeof path, "x.json", data, size)));
+  assert_int_equal(spark__infer_json(&t, &files, &json, &found, NULL), TRN_OK);
+  assert_int_equal(found->field_count, 1);
+  assert_string_equal(found->fields[0].name, type == TRN_TYPE_NULL ? "bad" : "a");
+  if (type != TRN_TYPE_NULL) assert_int_equal(found->fields[0].type->id, type);
+  trn__vec_finish(&files);
+  unlink(path);
+}
+
+static void elements_of_large_arrays_are_not_kept(void **state) {
+  enum { COUNT = 200000, EACH = 9 };
+  char *data = malloc(COUNT * EACH);
+  trn_arena *arena = trn__arena_create(0);
+  (void)state;
+  for (size_t i = 0; i < COUNT; i++) memcpy(data + i * EACH, i ? ",{\"a\":1} " : "[{\"a\":1} ", EACH);
+  memcpy(data + (COUNT - 1) * EACH, ",null   ]", EACH);
+  assert_inferred(arena, data, COUNT * EACH, TRN_TYPE_INT64);
+  assert_true(trn__arena_bytes(arena) < 64 << 10);
+  assert_inferred(arena, "[{\"a\":1},{\"a\":1.5}] behind", 27, TRN_TYPE_FLOAT64);
+  assert_inferred(arena, "[{\"a\":1},{\"a\":\"x\"}]", 21, TRN_TYPE_STRING);
+  assert_inferred(arena, "[{\"a\":1},{\"b\":}]", 17, TRN_TYPE_NULL);
+  assert_inferred(arena, "[{\"a\":1},2]", 12, TRN_TYPE_NULL);
+  assert_inferred(arena, "[[{\"a\":1}]]", 11, TRN_TYPE_NULL);
+  trn__arena_unref(arena);
+  free(data);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lines_end_in_three_ways), cmocka_unit_test(quotes_go_over_lines),  cmocka_unit_test(long_records_grow),
       cmocka_unit_test(compressed_files_are_texts), cmocka_unit_test(damaged_files_end), cmocka_unit_test(encodings_become_utf8),
       cmocka_unit_test(carriage_returns_are_not_quadratic), cmocka_unit_test(a_cancelled_thread_reads_no_more),
       cmocka_unit_test(characters_that_are_none_stay_alone), cmocka_unit_test(comments_without_an_end_are_not_quadratic),
+      cmocka_unit_test(elements_of_large_arrays_are_not_kept),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

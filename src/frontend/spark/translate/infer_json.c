@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/query.h"
 #include "frontend/spark/translate/infer.h"
 
 enum { SCRATCH_BYTES = 4 << 20 };
@@ -354,15 +355,53 @@ static trn_status malformed(gathered *g) {
   return TRN_INVALID_ARGUMENT;
 }
 
+/* Memory is out; or it is not given any more, because what the thread works for is cancelled. */
+static trn_status no_memory(trn_error **error) {
+  return trn_cancel_is_requested(trn_cancel_of_work()) ? trn__cancelled(error) : trn__no_memory(error);
+}
+
+/* The arena of a record's shapes, a new one when it has grown. */
+static trn_status scratch(parser *p, trn_error **error) {
+  if (p->arena && trn__arena_bytes(p->arena) <= SCRATCH_BYTES) return TRN_OK;
+  trn__arena_unref(p->arena);
+  p->arena = trn__arena_create(0);
+  if (p->arena) trn__arena_watch(p->arena, trn_cancel_of_work());
+  return p->arena ? TRN_OK : trn__no_memory(error);
+}
+
+/* A file's array, whose elements are records: what holds them all is kept, their own shapes are not. NULL as value. */
+static shape *file_array(parser *p) {
+  shape *all = TRN_NEW(p->t->arena, shape);
+  p->no_memory |= !all;
+  p->at++;
+  blanks(p);
+  if (all && p->at < p->end && *p->at == ']') return p->at++, all;
+  while (!p->no_memory && p->at < p->end) {
+    if (scratch(p, NULL)) p->no_memory = true;
+    shape *inner = p->no_memory ? NULL : value(p, 1);
+    if (!inner) return NULL;
+    trn_arena *own = p->arena;
+    p->arena = p->t->arena;
+    merge(p, all, inner, 1);
+    p->arena = own;
+    blanks(p);
+    if (p->at == p->end) return NULL;
+    if (*p->at == ']') return p->at++, all;
+    if (*p->at++ != ',') return NULL;
+  }
+  return NULL;
+}
+
 static trn_status look_at(gathered *g, const char *text, size_t size) {
   parser *p = g->p;
   p->at = text, p->end = text + size;
   if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) p->at += 3;
   blanks(p);
   if (p->at == p->end) return TRN_OK;
-  shape *found = value(p, 0);
-  if (p->no_memory) return trn__no_memory(g->error);
-  if (found && found->kind == SHAPE_ARRAY) found = found->element;
+  bool by_elements = p->options->multi_line && *p->at == '[';
+  shape *found = by_elements ? file_array(p) : value(p, 0);
+  if (p->no_memory) return no_memory(g->error);
+  if (!by_elements && found && found->kind == SHAPE_ARRAY) found = found->element;
   if (found && found->kind == SHAPE_NULL) return TRN_OK;
   if (!found || found->kind != SHAPE_STRUCT) {
     if (p->options->fails_fast) return malformed(g);
@@ -377,14 +416,6 @@ static trn_status look_at(gathered *g, const char *text, size_t size) {
   return p->no_memory ? trn__no_memory(g->error) : TRN_OK;
 }
 
-/* The arena of a record's shapes, a new one when it has grown. */
-static trn_status scratch(parser *p, trn_error **error) {
-  if (p->arena && trn__arena_bytes(p->arena) <= SCRATCH_BYTES) return TRN_OK;
-  trn__arena_unref(p->arena);
-  p->arena = trn__arena_create(0);
-  return p->arena ? TRN_OK : trn__no_memory(error);
-}
-
 static trn_status look_at_file(gathered *g, const char *path) {
   spark_records records;
   const char *text;
@@ -395,7 +426,7 @@ static trn_status look_at_file(gathered *g, const char *path) {
   while (open && !status && spark__records_next(&records, &text, &size)) {
     status = scratch(g->p, g->error);
     if (!status) status = look_at(g, text, size);
-    if (g->p->t->is_cancelled && g->p->t->is_cancelled(g->p->t->cancel_user))
+    if (!status && g->p->t->is_cancelled && g->p->t->is_cancelled(g->p->t->cancel_user))
       status = trn_error_set(g->error, TRN_CANCELLED, NULL, "The query was cancelled");
   }
   if (!status) status = spark__records_status(g->p->t, &records, path, g->error);
@@ -414,7 +445,7 @@ static trn_status elements(parser *p, trn_vec *bounds, bool *whole, trn_error **
     blanks(p);
     if (!bounds->count && p->at < p->end && *p->at == ']') break;
     const char *start = p->at;
-    if (p->at == p->end || *p->at != '{' || !value(p, 1)) return p->no_memory ? trn__no_memory(error) : TRN_OK;
+    if (p->at == p->end || *p->at != '{' || !value(p, 1)) return p->no_memory ? no_memory(error) : TRN_OK;
     if (!trn__vec_push(bounds, (void *)start) || !trn__vec_push(bounds, (void *)p->at)) return trn__no_memory(error);
     blanks(p);
     if (p->at == p->end || (*p->at != ',' && *p->at != ']')) return TRN_OK;
@@ -461,7 +492,7 @@ static trn_status take_records(parser *p, spark_take_record *take, void *user, t
   if (!status && is_array) status = elements(p, &bounds, &whole, error);
   if (!status && is_object && p->options->multi_line) { /* what is behind the first value does not count */
     whole = value(p, 0) != NULL;
-    if (p->no_memory) status = trn__no_memory(error);
+    if (p->no_memory) status = no_memory(error);
   }
   if (!status && !whole) status = take(user, text, (size_t)(p->end - text));
   else if (!status && !is_array) status = take(user, start, (size_t)(p->at - start));
