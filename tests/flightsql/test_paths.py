@@ -69,3 +69,14 @@ def test_files_are_closed_also_when_the_directory_is_not_there_yet(tmp_path, mon
             ask(connection, f"CREATE EXTERNAL TABLE around STORED AS PARQUET LOCATION '{file}'")
     process.terminate()
     assert process.wait(30) == 0
+
+
+def test_ingestions_that_go_through_a_file_need_no_right_to_its_path(guarded):
+    connection, _ = guarded
+    pa = pytest.importorskip("pyarrow")
+    batch = pa.record_batch({"i": pa.array(range(100_000), pa.int64()), "s": ["x" * 100] * 100_000})
+    for temporary in (False, True):
+        with connection.cursor() as cursor:
+            rows = pa.RecordBatchReader.from_batches(batch.schema, iter([batch] * 4))  # more than is kept in memory
+            assert cursor.adbc_ingest("large", rows, mode="create", temporary=temporary) == 400_000
+        assert ask(connection, "SELECT count(*), sum(length(s)) FROM large") == [(400_000, 40_000_000)]

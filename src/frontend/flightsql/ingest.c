@@ -162,7 +162,9 @@ static trn_status open_rows(flightsql_ingest *ingest, trn_source **source, struc
   trn_status status = spool(ingest, end, sizeof end, error);
   if (status) return status;
   const char *path = ingest->path;
-  trn_source_request request = {.struct_size = sizeof request};
+  trn_scan_label *label = flightsql__own_rows(); /* policies are about paths that clients name: the spool's is none */
+  if (!label) return trn__no_memory(error);
+  trn_source_request request = {.struct_size = sizeof request, .label = label};
   if (path) {
     request.format = "arrow";
     request.paths = &path;
@@ -173,7 +175,9 @@ static trn_status open_rows(flightsql_ingest *ingest, trn_source **source, struc
     request.data = ingest->memory.data;
     request.data_size = ingest->memory.size;
   }
-  return trn_backend_open_source(ingest->session->session, &request, source, schema, error);
+  status = trn_backend_open_source(ingest->session->session, &request, source, schema, error);
+  trn_scan_label_unref(label);
+  return status;
 }
 
 /* Puts the rows into the session as a table of its own. Takes the schema. */
