@@ -224,23 +224,32 @@ static trn_status put_value(trn_strbuf *out, const char *format, const struct Ar
   return TRN_OK;
 }
 
-/* The column of that name, which may have the mark that it has in the text; -1: there is none. */
-static int64_t column_named(const struct ArrowSchema *schema, const char *name) {
-  for (int64_t i = 0; i < schema->n_children; i++) {
-    const char *given = schema->children[i]->name ? schema->children[i]->name : "";
-    if (strcmp(given, name) == 0 || ((*given == '$' || *given == ':') && strcmp(given + 1, name) == 0)) return i;
+/* Columns by name -> index + 1, the first of each; a name may have the mark that it has in the text. NULL: no memory. */
+static trn_map *columns_by_name(const struct ArrowSchema *schema) {
+  trn_map *map = trn__map_create();
+  for (int64_t i = 0; map && i < schema->n_children; i++) {
+    const char *name = schema->children[i]->name ? schema->children[i]->name : "";
+    if (*name == '$' || *name == ':') name++; /* in texts no name begins so */
+    size_t size = strlen(name);
+    if (trn__map_get(map, name, size) || trn__map_set(map, name, size, (void *)(uintptr_t)(i + 1), NULL)) continue;
+    trn__map_destroy(map, NULL);
+    return NULL;
   }
-  return -1;
+  return map;
 }
 
 /* columns[i]: which column parameter i is. */
 static trn_status columns_of(const struct ArrowSchema *schema, const flightsql_text *text, int64_t *columns, trn_error **error) {
   uint32_t found = 0, missing = 0;
+  trn_map *map = text->name_count ? columns_by_name(schema) : NULL;
+  if (text->name_count && !map) return trn__no_memory(error);
   for (uint32_t i = 0; i < text->parameter_count; i++) {
-    columns[i] = i < text->name_count ? column_named(schema, text->names[i]) : -1;
+    const void *at = i < text->name_count ? trn__map_get(map, text->names[i], strlen(text->names[i])) : NULL;
+    columns[i] = (int64_t)(uintptr_t)at - 1;
     if (columns[i] >= 0) found++;
     else if (!found || missing < i) missing = i;
   }
+  trn__map_destroy(map, NULL);
   if (found == text->parameter_count) return TRN_OK;
   if (found)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "The parameter '%.100s' has no value: no column has its name", text->names[missing]);
