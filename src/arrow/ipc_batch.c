@@ -4,6 +4,7 @@
 #include <lz4frame.h>
 
 #include "arrow/flatbuf_read.h"
+#include "arrow/ipc_read.h"
 #include "arrow/ipc_type.h"
 
 static trn_status malformed(trn_error **error) {
@@ -41,7 +42,7 @@ trn_status trn__ipc_batch_parse(const void *header, size_t size, size_t body_siz
   size_t nodes = vector(&r, &batch, 1, 16, &out->node_count);
   size_t buffers = vector(&r, &batch, 2, 16, &out->buffer_count);
   out->codec = read_codec(&r, &batch);
-  if (r.bad || out->rows < 0) return malformed(error);
+  if (r.bad || !trn__ipc_rows_fit(out->rows, body_size)) return malformed(error);
   int64_t *pairs = calloc(out->node_count + out->buffer_count + 1, 2 * sizeof *pairs);
   if (!pairs) return trn__no_memory(error);
   out->nodes = pairs;

@@ -10,6 +10,14 @@ typedef enum trn_ipc_kind { TRN_IPC_SCHEMA = 1, TRN_IPC_DICTIONARY = 2, TRN_IPC_
 trn_status trn__ipc_read_kind(const void *header, size_t size, trn_ipc_kind *kind, int64_t *body_size, trn_error **error);
 /* The rows of a batch. */
 trn_status trn__ipc_read_rows(const void *header, size_t size, int64_t *rows, trn_error **error);
+/* Whether rows may be in so many bytes. They cost a bit at least, but for those of no columns or of nulls only, of which as many as
+ * one likes cost nothing to claim. Compressed bodies have their factor; the engine reads within the same bounds. */
+#define TRN_IPC_FREE_ROWS_MAX (1u << 24)
+#define TRN_IPC_ROWS_PER_BYTE_MAX (1u << 10)
+static inline bool trn__ipc_rows_fit(int64_t rows, uint64_t bytes) {
+  return rows >= 0 && ((uint64_t)rows <= TRN_IPC_FREE_ROWS_MAX ||
+                       ((uint64_t)rows - TRN_IPC_FREE_ROWS_MAX) / TRN_IPC_ROWS_PER_BYTE_MAX <= bytes);
+}
 /* In the flags of a field that came with offsets of 64 bits: it is given as plain utf8 or binary. */
 #define TRN_IPC_FLAG_LARGE (1 << 16)
 /* Gives `*out` (a struct); `fields` only counts them when `out` is NULL. */

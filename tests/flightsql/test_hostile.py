@@ -106,6 +106,29 @@ def test_ingestions_cut_at_every_byte_leave_no_table(own, channel):
     assert exists(own, table) == 3
 
 
+def nulls(count):
+    """Schema and batch of so many rows of nothing: made of few, for not every library takes a header at its word."""
+    schema, batch = messages(pa.table({"p": pa.nulls(12345)}))
+    return schema, batch.replace(struct.pack("<q", 12345), struct.pack("<q", count))
+
+
+@pytest.mark.parametrize("counts", [[1 << 45], [9_000_000, 9_000_000], [100_000, 100_000]])
+def test_rows_without_bytes_are_few_or_refused(own, channel, counts):
+    table = "nulls" + uuid.uuid4().hex[:8]
+    sent = [nulls(count) for count in counts]
+    said = call(channel, "DoPut", data(sent[0][0], ingestion(table)), *(data(batch) for _, batch in sent))
+    is_few = sum(counts) < 1 << 24
+    assert said is (grpc.StatusCode.OK if is_few else grpc.StatusCode.RESOURCE_EXHAUSTED)
+    assert exists(own, table) == (sum(counts) if is_few else None)
+
+
+def test_parameters_of_too_many_rows_are_refused_before_they_are_read(channel):
+    handle = prepared(channel, "SELECT CAST(? AS BIGINT) AS x")
+    schema, rows = nulls(1 << 62)
+    bound = descriptor(command("CommandPreparedStatementQuery", field(1, handle)))
+    assert call(channel, "DoPut", data(schema, bound), data(rows)) is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
 @pytest.mark.parametrize("what", ["the same again", "another one", "other columns", "no schema", "fewer columns"])
 def test_schemas_that_change_in_the_middle_leave_no_table(own, channel, what):
     table = "mid" + uuid.uuid4().hex[:8]

@@ -145,6 +145,10 @@ trn_status flightsql__ingest_data(flightsql_ingest *ingest, const flight_data *d
   if (!status && kind == TRN_IPC_BATCH) status = trn__ipc_read_rows(data->header.data, data->header.size, &rows, error);
   if (status) return status;
   if (__builtin_add_overflow(ingest->rows, rows, &ingest->rows)) ingest->rows = INT64_MAX; /* of columns without bytes */
+  uint64_t size_so_far = ingest->file >= 0 ? ingest->file_size : ingest->memory.size;
+  if (!trn__ipc_rows_fit(ingest->rows, size_so_far + data->body.size))
+    return trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "%lld rows in %llu bytes are more than are read",
+                         (long long)ingest->rows, (unsigned long long)(size_so_far + data->body.size));
   ingest->has_schema = true;
   size_t padding = padding_of(ingest, data->header.size);
   uint32_t prefix[2] = {0xffffffffu, (uint32_t)(data->header.size + padding)};

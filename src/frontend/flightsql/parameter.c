@@ -32,20 +32,21 @@ void flightsql__parameters_unref(flightsql_parameters *parameters) {
 
 static trn_status add_batch(flightsql_parameters *parameters, const flight_data *data, trn_error **error) {
   struct ArrowArray batch = {0};
+  int64_t rows;
   if (!parameters->schema.release)
     return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "Rows of parameters come before their schema");
-  trn_status status = trn__ipc_read_batch(&parameters->schema, data->header.data, data->header.size, data->body.data,
-                                          data->body.size, &batch, error);
-  if (status) return status;
-  if (parameters->rows + batch.length > TRN_FLIGHT_PARAMETER_ROWS_MAX)
+  trn_status status = trn__ipc_read_rows(data->header.data, data->header.size, &rows, error);
+  if (!status && rows > TRN_FLIGHT_PARAMETER_ROWS_MAX - parameters->rows) /* before anything is made of them */
     status = trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "More than %u rows of parameters",
                            TRN_FLIGHT_PARAMETER_ROWS_MAX);
-  struct ArrowArray *grown =
-      status ? NULL : realloc(parameters->batches, (parameters->batch_count + 1) * sizeof *parameters->batches);
-  if (!status && !grown) status = trn__no_memory(error);
-  if (status) {
+  if (!status)
+    status = trn__ipc_read_batch(&parameters->schema, data->header.data, data->header.size, data->body.data, data->body.size,
+                                 &batch, error);
+  if (status) return status;
+  struct ArrowArray *grown = realloc(parameters->batches, (parameters->batch_count + 1) * sizeof *parameters->batches);
+  if (!grown) {
     trn__array_release(&batch);
-    return status;
+    return trn__no_memory(error);
   }
   parameters->batches = grown;
   parameters->batches[parameters->batch_count++] = batch;
