@@ -1,5 +1,5 @@
 /* Directories name=value: which there are below a path, and the types that Spark gives their columns. */
-#include "frontend/spark/translate/write.h"
+#include "frontend/spark/translate/source_file.h"
 #include "frontend/spark/translate/scope.h"
 #include <ctype.h>
 #include <dirent.h>
@@ -107,24 +107,15 @@ static trn_status conflict(walk *w, uint32_t level, const char *name) {
                       ((trn_position){-1, -1}), "distinctPartColLists", lists, "suspiciousPaths", "", NULL);
 }
 
-static trn_status directory(walk *w, char *path, size_t size, uint32_t level);
+static bool is_level(const char *name, size_t size) {
+  return *name != '_' && *name != '.' && *name != '=' && memchr(name, '=', size);
+}
 
-/* One entry of a directory; `path` has room for PATH_BYTES_MAX. */
-static trn_status entry(walk *w, char *path, size_t size, const char *name, uint32_t level) {
-  const char *equals = strchr(name, '=');
-  size_t length = strlen(name);
-  struct stat info;
-  if (!w->first_file && *name != '_' && *name != '.' && !equals) {
-    if (!(w->first_file = trn__arena_strdup(w->t->arena, name))) return trn__no_memory(w->error);
-  }
-  if (!equals || equals == name || *name == '_' || *name == '.' || size + length + 2 > PATH_BYTES_MAX) return TRN_OK;
-  path[size] = '/';
-  memcpy(path + size + 1, name, length + 1);
-  if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return TRN_OK;
-  if (++w->directories > DIRECTORIES_MAX || level >= LEVELS_MAX)
-    return trn_error_set(w->error, TRN_RESOURCE_EXHAUSTED, NULL, "There are too many partition directories");
+static trn_status add_level(walk *w, uint32_t level, const char *name, size_t size) {
+  const char *equals = memchr(name, '=', size);
+  if (level >= LEVELS_MAX) return trn_error_set(w->error, TRN_RESOURCE_EXHAUSTED, NULL, "There are too many partition directories");
   char *column = unescape(w->t->arena, name, (size_t)(equals - name));
-  char *value = unescape(w->t->arena, equals + 1, strlen(equals + 1));
+  char *value = unescape(w->t->arena, equals + 1, size - (size_t)(equals + 1 - name));
   if (!column || !value) return trn__no_memory(w->error);
   if (level == w->count) {
     w->names[level] = column;
@@ -134,7 +125,26 @@ static trn_status entry(walk *w, char *path, size_t size, const char *name, uint
   }
   if (strcmp(w->names[level], column) != 0) return conflict(w, level, column);
   add_value(w, level, value);
-  return directory(w, path, size + 1 + length, level + 1);
+  return TRN_OK;
+}
+
+static trn_status directory(walk *w, char *path, size_t size, uint32_t level);
+
+/* One entry of a directory; `path` has room for PATH_BYTES_MAX. */
+static trn_status entry(walk *w, char *path, size_t size, const char *name, uint32_t level) {
+  size_t length = strlen(name);
+  struct stat info;
+  if (!w->first_file && *name != '_' && *name != '.' && !strchr(name, '=')) {
+    if (!(w->first_file = trn__arena_strdup(w->t->arena, name))) return trn__no_memory(w->error);
+  }
+  if (!is_level(name, length) || size + length + 2 > PATH_BYTES_MAX) return TRN_OK;
+  path[size] = '/';
+  memcpy(path + size + 1, name, length + 1);
+  if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return TRN_OK;
+  if (++w->directories > DIRECTORIES_MAX)
+    return trn_error_set(w->error, TRN_RESOURCE_EXHAUSTED, NULL, "There are too many partition directories");
+  trn_status status = add_level(w, level, name, length);
+  return status ? status : directory(w, path, size + 1 + length, level + 1);
 }
 
 static trn_status directory(walk *w, char *path, size_t size, uint32_t level) {
@@ -156,6 +166,23 @@ static const trn_type *guessed_type(walk *w, uint32_t level) {
   return trn__type_decimal(w->t->arena, w->digits[level] > 20 ? w->digits[level] : 20, 0);
 }
 
+static trn_status tell(walk *w, spark_partitions *out) {
+  trn_arena *arena = w->t->arena;
+  out->names = TRN_NEW_N(arena, const char *, w->count);
+  out->keys = TRN_NEW_N(arena, const char *, w->count);
+  out->types = TRN_NEW_N(arena, const trn_type *, w->count);
+  if (!out->names || !out->keys || !out->types) return trn__no_memory(w->error);
+  for (uint32_t i = 0; i < w->count; i++) {
+    out->names[i] = w->names[i];
+    out->keys[i] = w->keys[i];
+    out->types[i] = guessed_type(w, i);
+    if (!out->types[i]) return trn__no_memory(w->error);
+  }
+  out->count = w->count;
+  out->first_file = w->first_file;
+  return TRN_OK;
+}
+
 trn_status spark__partitions(spark_translator *t, const char *const *paths, size_t path_count, bool infer,
                              spark_partitions *out, trn_error **error) {
   walk *w = TRN_NEW(t->arena, walk);
@@ -174,19 +201,63 @@ trn_status spark__partitions(spark_translator *t, const char *const *paths, size
     while (size > 1 && path[size - 1] == '/') path[--size] = '\0';
     status = directory(w, path, size, 0);
   }
-  out->names = TRN_NEW_N(t->arena, const char *, w->count);
-  out->keys = TRN_NEW_N(t->arena, const char *, w->count);
-  out->types = TRN_NEW_N(t->arena, const trn_type *, w->count);
-  if (!status && (!out->names || !out->keys || !out->types)) status = trn__no_memory(error);
-  for (uint32_t i = 0; i < w->count && !status; i++) {
-    out->names[i] = w->names[i];
-    out->keys[i] = w->keys[i];
-    out->types[i] = guessed_type(w, i);
-    if (!out->types[i]) status = trn__no_memory(error);
+  return status ? status : tell(w, out);
+}
+
+/* ---- paths ---- */
+
+const char *spark__path_below(const char *base, const char *path) {
+  if (strncmp(base, "file:", 5) == 0) base += 5;
+  if (strncmp(path, "file:", 5) == 0) path += 5;
+  while (*base) {
+    if (*base != '/') {
+      if (*base++ != *path++) return NULL;
+      continue;
+    }
+    base += strspn(base, "/");
+    if (!*base) break;
+    if (*path != '/') return NULL;
+    path += strspn(path, "/");
   }
-  out->count = w->count;
-  out->first_file = w->first_file;
+  return *path && *path != '/' ? NULL : path;
+}
+
+/* The levels that are next to the file, of the directories from `at` to `end`. */
+static trn_status levels_of(walk *w, const char *at, const char *end) {
+  const char *first = NULL;
+  bool follows = false;
+  trn_status status = TRN_OK;
+  for (const char *name = at + strspn(at, "/"); name < end;) {
+    size_t size = strcspn(name, "/");
+    bool level = is_level(name, size);
+    if (level && !follows) first = name;
+    follows = level;
+    name += size;
+    name += strspn(name, "/");
+  }
+  for (uint32_t level = 0; first && first < end && !status; level++) {
+    size_t size = strcspn(first, "/");
+    if (!is_level(first, size)) break;
+    status = add_level(w, level, first, size);
+    first += size;
+    first += strspn(first, "/");
+  }
   return status;
+}
+
+trn_status spark__partitions_of_files(spark_translator *t, const char *base, const trn_vec *files, spark_partitions *out,
+                                      trn_error **error) {
+  walk *w = TRN_NEW(t->arena, walk);
+  trn_status status = w ? TRN_OK : trn__no_memory(error);
+  *out = (spark_partitions){0};
+  if (status) return status;
+  w->t = t, w->infer = true, w->error = error;
+  for (size_t i = 0; i < files->count && !status; i++) {
+    const char *file = files->items[i], *at = spark__path_below(base, file), *end = strrchr(file, '/');
+    if (!w->first_file && end) w->first_file = end + 1;
+    if (at && end && at < end) status = levels_of(w, at, end);
+  }
+  return status ? status : tell(w, out);
 }
 
 const char *spark__partition_text(trn_arena *arena, const char *path, const char *key) {

@@ -279,9 +279,11 @@ static uint32_t partition_of(spark_translator *t, const spark_partitions *partit
  * the files. */
 trn_status spark__find_partitions(spark_translator *t, spark_file_read *read, trn_error **error) {
   spark_partitions *found = &read->partitions;
-  const char *const *below = read->filter.base ? &read->filter.base : read->paths;
+  const char *base = read->filter.base;
   trn_status status = TRN_OK;
-  if (!read->filter.recursive) status = spark__partitions(t, below, read->filter.base ? 1 : read->path_count, true, found, error);
+  if (!read->filter.recursive)
+    status = base ? spark__partitions_of_files(t, base, &read->list.files, found, error)
+                  : spark__partitions(t, read->paths, read->path_count, true, found, error);
   if (status == TRN_OK && read->by_file && read->list.files.count)
     read->paths = (const char **)read->list.files.items, read->path_count = read->list.files.count;
   if (status != TRN_OK) return status;
@@ -405,13 +407,27 @@ static trn_status read_files(spark_translator *t, spark_file_read *read, const s
   return spark__read_opened_files(t, read, qualifier, out, error);
 }
 
+/* The base is only where columns begin: it is no right to look at what is beside the paths. */
+static trn_status check_base(spark_translator *t, const spark_file_read *read, trn_error **error) {
+  const char *base = read->filter.base;
+  if (!base) return TRN_OK;
+  if (strstr(base, "://")) return spark__unimplemented(t, NOWHERE, error, "The option basePath of files that are not local");
+  for (size_t i = 0; i < read->path_count; i++) {
+    const char *path = read->paths[i];
+    if (!spark__path_below(base, path))
+      return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "Wrong basePath %s for the root path: %s%s", base,
+                           *path == '/' ? "file:" : "", path);
+  }
+  return TRN_OK;
+}
+
 /* Which files they are, and who reads them. */
 static trn_status prepare(spark_translator *t, spark_file_read *read, trn_error **error) {
   spark_file_filter *filter = &read->filter;
   trn_status status = spark__file_filter(t, read->node, filter, error);
   if (!status && filter->base && read->path_count == 1 && strcmp(filter->base, read->paths[0]) == 0) filter->base = NULL;
-  if (!status && filter->base && strstr(filter->base, "://"))
-    status = spark__unimplemented(t, NOWHERE, error, "The option basePath of files that are not local");
+  if (read->table) filter->base = NULL; /* its catalog knows its columns */
+  if (!status) status = check_base(t, read, error);
   if (!status) status = spark__select_files(t, read->paths, read->path_count, filter, &read->list, error);
   if (!status && filter->any && !read->list.local && (filter->pattern || filter->base || filter->recursive || filter->after != INT64_MIN ||
                                                     filter->before != INT64_MAX))

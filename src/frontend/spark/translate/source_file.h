@@ -49,6 +49,13 @@ trn_status spark__partition_value(spark_translator *t, const trn_expr *text, con
 trn_status spark__read_opened_files(spark_translator *t, spark_file_read *read, const spark_qualifier *qualifier,
                                     spark_relation *out, trn_error **error);
 
+/* ---- partitions.c ---- */
+/* What of the local path is behind the base; NULL: it is not below. Borrows from `path`. */
+const char *spark__path_below(const char *base, const char *path);
+/* As spark__partitions of the base, but only what the files' own paths have: nothing is looked at. */
+trn_status spark__partitions_of_files(spark_translator *t, const char *base, const trn_vec *files, spark_partitions *out,
+                                      trn_error **error);
+
 /* ---- source_group.c ---- */
 /* Leaves out what is no Parquet file. */
 trn_status spark__without_corrupt(spark_translator *t, spark_file_read *read, trn_error **error);
