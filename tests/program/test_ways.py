@@ -490,6 +490,61 @@ def test_text_is_closed_where_a_rule_is_about_what_is_in_it(tmp_path):
         ann.close()
 
 
+# Reads of files that ann may not read: what is there, or whether anything is, must not show.
+UNSEEN = {
+    "no file": lambda read, d: read.schema("a int").option("pathGlobFilter", "nothing*").option("recursiveFileLookup", "true").parquet(d),
+    "some file": lambda read, d: read.schema("a int").option("pathGlobFilter", "salary*").option("recursiveFileLookup", "true").parquet(d),
+    "too new": lambda read, d: read.schema("a int").option("modifiedBefore", "2001-01-01T00:00:00").json(d),
+    "inferred of none": lambda read, d: read.option("pathGlobFilter", "nothing*").parquet(d),
+    "csv of none": lambda read, d: read.option("pathGlobFilter", "nothing*").csv(d),
+    "json of none": lambda read, d: read.option("pathGlobFilter", "nothing*").json(d),
+    "text of none": lambda read, d: read.option("pathGlobFilter", "nothing*").text(d),
+    "keys that differ by case": lambda read, d: read.json(d + "/keys.json"),
+    "keys over lines": lambda read, d: read.json(d + "/keys.json", multiLine=True),
+    "corrupt": lambda read, d: read.option("columnNameOfCorruptRecord", "SILENT").json(d + "/corrupt.json"),
+    "compressed otherwise": lambda read, d: read.csv(d + "/a.csv.xz"),
+    "no gzip": lambda read, d: read.csv(d + "/salary-2.csv.gz", header=True, inferSchema=True),
+    "csv over lines": lambda read, d: read.csv(d + "/salary.csv", header=True, inferSchema=True, multiLine=True),
+    "no parquet": lambda read, d: read.option("ignoreCorruptFiles", "true").parquet(d),
+    "levels": lambda read, d: read.csv(d + "/levels"),
+    "missing": lambda read, d: read.csv(d + "/missing.csv"),
+    "missing text": lambda read, d: read.text(d + "/missing.txt"),
+    "text": lambda read, d: read.text(d + "/keys.json"),
+}
+
+
+def test_nothing_is_told_of_files_that_may_not_be_read(tmp_path):
+    done = subprocess.run([str(PROGRAM), "new-token", "ann"], capture_output=True, text=True, check=True)
+    (tmp_path / "tokens").write_text(done.stdout)
+    (tmp_path / "public/k=1").mkdir(parents=True)
+    (tmp_path / "public/x.csv").write_text("1\n")
+    (tmp_path / "public/k=1/y.csv").write_text("2\n")
+    secret = tmp_path / "secret"
+    for name in ("silent=2020-01-01", "levels/silent=1", "levels/silent=2"):
+        (secret / name).mkdir(parents=True)
+    for name, text in {"salary.csv": "silent\n1\n", "keys.json": '{"silent": 1, "SILENT": 2}\n', "corrupt.json": '{"silent": 1}\n{\n',
+                       "a.csv.xz": "no", "salary-2.csv.gz": "no", "salary.parquet": "no"}.items():
+        (secret / name).write_text(text)
+    (tmp_path / "trunnion.yaml").write_text(json.dumps({
+        "listen": "127.0.0.1:0", "auth": {"tokens": f"{tmp_path}/tokens"},
+        "layers": [{"authorize": {"rules": [{"allow": "read", "paths": f"{tmp_path}/public/*"}, {"allow": "read", "paths": f"{tmp_path}/public"}]}}]}))
+    with Server("--config", tmp_path / "trunnion.yaml") as server:
+        ann = User(server.address, done.stderr.split("token:")[1].split()[0])
+        for name, call in UNSEEN.items():
+            told = outcome(lambda: call(ann.spark.read, str(secret)).collect())
+            assert REFUSED in str(told) and "silent" not in told.lower().replace(str(secret), ""), (name, told)
+        told = {pattern: str(outcome(lambda: ann.spark.read.text(f"{secret}/{pattern}").collect())) for pattern in ("sal*", "zz*", "[a-z]*.json")}
+        assert all(REFUSED in text and f"{secret}/{pattern}" in text for pattern, text in told.items()), told
+        # a base is no right to see what is below it
+        told = str(outcome(lambda: ann.spark.read.option("basePath", str(secret)).csv(f"{tmp_path}/public/x.csv").schema))
+        assert "Wrong basePath" in told and "silent" not in told
+        assert ann.spark.read.option("basePath", str(tmp_path)).csv(f"{tmp_path}/public/x.csv").columns == ["_c0"]
+        frame = ann.spark.read.option("basePath", f"{tmp_path}//public/").csv(f"{tmp_path}/public/k=1")
+        assert frame.dtypes == [("_c0", "string"), ("k", "int")] and ann.frame(frame) == [("2", 1)]
+        assert ann.spark.read.csv(f"{tmp_path}/public/x*").count() == 1
+        ann.close()
+
+
 def test_an_encoded_plan_writes_nothing(world):
     """Neither at its root nor below other nodes, where it would pass as a query."""
     copy = field(29, field(1, df_table(SCHEMA, "free")) + field(2, f"file://{world[3]}/written.csv") + field(3, field(1, 1)))

@@ -421,6 +421,58 @@ static trn_status check_base(spark_translator *t, const spark_file_read *read, t
   return TRN_OK;
 }
 
+/* Asked before anything is looked at: policies judge a source without rows that has the label of the paths, or of the table.
+ * A backend that knows no such source was reached, so that nobody refuses. */
+static trn_status may_read(spark_translator *t, const spark_file_read *read, const char *const *paths, size_t count, trn_error **error) {
+  const trn_scan_info files = {
+      .struct_size = sizeof files, .kind = TRN_SCAN_FILES, .format = read->format, .paths = paths, .path_count = count};
+  const spark_partitions levels = {0};
+  const spark_text_source nothing = {0};
+  trn_scan_label *label = NULL;
+  trn_strbuf rows = {0};
+  trn_source *source = NULL;
+  struct ArrowSchema schema = {0};
+  trn_error *failure = NULL;
+  trn_status status = trn_scan_label_create(read->table ? &read->table->info : &files, &label) ? trn__no_memory(error) : TRN_OK;
+  if (!status) status = spark__text_source_rows(t, &(trn_vec){0}, &levels, &nothing, "value", &rows, error);
+  if (!status) {
+    const trn_source_request request = {
+        .struct_size = sizeof request, .format = "ipc", .data = rows.data, .data_size = rows.size, .label = label};
+    status = trn_backend_open_source(t->session, &request, &source, &schema, &failure);
+  }
+  if (status == TRN_UNIMPLEMENTED) status = TRN_OK;
+  if (status && failure && error) *error = failure;
+  else trn_error_unref(failure);
+  trn_backend_source_unref(trn_session_backend(t->session), source);
+  if (schema.release) schema.release(&schema);
+  trn__strbuf_finish(&rows);
+  trn_scan_label_unref(label);
+  return status;
+}
+
+/* Patterns become what they match. Who may read neither that nor what the pattern says is told of the pattern only: not what
+ * it matches, or whether. */
+static trn_status find_paths(spark_translator *t, spark_file_read *read, trn_error **error) {
+  const char **given = read->paths;
+  size_t count = read->path_count;
+  trn_error *failure = NULL, *first = NULL;
+  trn_status status = read->table ? TRN_OK : spark__expand_patterns(t, &read->paths, &read->path_count, &failure);
+  bool stays = !status && read->paths == given;
+  if (!status) status = may_read(t, read, read->paths, read->path_count, &failure);
+  if (!status) return TRN_OK;
+  trn_status refused = stays ? TRN_OK : may_read(t, read, given, count, &first);
+  if (refused) status = refused;
+  if (error) *error = trn_error_ref(refused ? first : failure);
+  trn_error_unref(first);
+  trn_error_unref(failure);
+  return status;
+}
+
+static bool names_files(const spark_file_read *read) {
+  if (!read->list.local || read->table) return false;
+  return read->filter.any || (read->list.leaves_out && read->list.files.count);
+}
+
 /* Which files they are, and who reads them. */
 static trn_status prepare(spark_translator *t, spark_file_read *read, trn_error **error) {
   spark_file_filter *filter = &read->filter;
@@ -432,14 +484,18 @@ static trn_status prepare(spark_translator *t, spark_file_read *read, trn_error 
   if (!status && filter->any && !read->list.local && (filter->pattern || filter->base || filter->recursive || filter->after != INT64_MIN ||
                                                     filter->before != INT64_MAX))
     status = spark__unimplemented(t, NOWHERE, error, "Choosing among files that are not local, or are many,");
+  read->by_file = names_files(read);
+  if (!status && read->by_file && read->list.files.count) /* a right to each of them */
+    status = may_read(t, read, (const char *const *)read->list.files.items, read->list.files.count, error);
   if (!status && filter->ignores_corrupt && strcmp(read->format, "parquet") == 0) status = spark__without_corrupt(t, read, error);
-  read->by_file = read->list.local && !read->table && (filter->any || read->list.leaves_out) && (filter->any || read->list.files.count);
+  read->by_file = names_files(read);
   return status ? status : spark__choose_reader(t, read, read->path_count ? read->paths[0] : NULL, error);
 }
 
 static trn_status read_either(spark_translator *t, spark_file_read *read, const spark_qualifier *qualifier, spark_relation *out,
                               trn_error **error) {
-  trn_status status = prepare(t, read, error);
+  trn_status status = find_paths(t, read, error);
+  if (!status) status = prepare(t, read, error);
   bool inferred = !read->as_lines && read->list.files.count && strcmp(read->format, "csv") == 0 && read->text.multi_line &&
                   read->text.infer && !read->schema;
   if (inferred && !status) { /* with options that are the engine's: read by it as what Spark finds in them */
@@ -501,7 +557,6 @@ static trn_status data_source(spark_translator *t, const Spark__Connect__Read__D
       status = spark__error(t, error, TRN_INVALID_ARGUMENT, "CONNECT_INVALID_PLAN.INVALID_SCHEMA_NON_STRUCT_TYPE",
                             NOWHERE, "inputSchema", node->schema, "dataType", "", NULL);
   }
-  if (status == TRN_OK) status = spark__expand_patterns(t, &read.paths, &read.path_count, error);
   return status == TRN_OK ? read_either(t, &read, NULL, out, error) : status;
 }
 
@@ -630,8 +685,7 @@ static trn_status named_table(spark_translator *t, const Spark__Connect__Read__N
   if (count != 2 || file_format(t, parts[0], &read.format, NULL) != TRN_OK)
     return not_found(t, parts, count, position, error);
   read.paths[0] = parts[1];
-  status = spark__expand_patterns(t, &read.paths, &read.path_count, error);
-  return status ? status : read_either(t, &read, NULL, out, error);
+  return read_either(t, &read, NULL, out, error);
 }
 
 trn_status spark__relation_created(spark_translator *t, const Spark__Connect__Relation *relation, spark_relation *out,

@@ -100,7 +100,6 @@ static trn_status open_rows(spark_translator *t, const spark_file_read *read, co
 
 trn_status spark__read_text(spark_translator *t, spark_file_read *read, const spark_qualifier *qualifier, spark_relation *out,
                             trn_error **error) {
-  const trn_vec none = {0};
   trn_source *source = NULL;
   const trn_field *fields = NULL;
   const char *name = NULL, *label = trn__arena_printf(t->arena, "text %s", read->path_count ? read->paths[0] : "");
@@ -112,7 +111,6 @@ trn_status spark__read_text(spark_translator *t, spark_file_read *read, const sp
   if (!status) status = spark__files_info(t, read, &info, error);
   if (!status && read->table) info = spark__table_info(read, &info);
   if (!status && trn_scan_label_create(&info, &may)) status = trn__no_memory(error);
-  if (!status) status = open_rows(t, read, &none, name, may, &source, &fields, &count, error); /* refused before a file is read */
   if (!status) status = open_rows(t, read, &read->list.files, name, may, &source, &fields, &count, error);
   trn_scan_label_unref(may);
   if (!status) status = spark__scan_source(t, source, fields, NULL, count, label, &info, qualifier, out, error);
@@ -241,7 +239,6 @@ static trn_status engine_lines(spark_translator *t, const spark_file_read *read,
   return status ? status : spark__scan_source(t, source, shown, NULL, count, label, info, NULL, out, error);
 }
 
-/* Refused before a file is read. */
 static trn_status memory_lines(spark_translator *t, const spark_file_read *read, const trn_scan_info *info, spark_relation *out,
                                trn_error **error) {
   trn_source *source = NULL;
@@ -250,7 +247,6 @@ static trn_status memory_lines(spark_translator *t, const spark_file_read *read,
   trn_scan_label *may = NULL;
   const char *label = trn__arena_printf(t->arena, "%s %s", read->format, read->path_count ? read->paths[0] : "");
   trn_status status = !label || trn_scan_label_create(info, &may) ? trn__no_memory(error) : TRN_OK;
-  if (!status) status = open_rows(t, read, &(trn_vec){0}, "value", may, &source, &fields, &count, error);
   if (!status) status = open_rows(t, read, &read->list.files, "value", may, &source, &fields, &count, error);
   trn_scan_label_unref(may);
   return status ? status : spark__scan_source(t, source, fields, NULL, count, label, info, NULL, out, error);
