@@ -104,6 +104,31 @@ static void long_records_grow(void **state) {
   free(out);
 }
 
+/* The first line's end is that of all: behind, or over, what is read at once. */
+static void long_heads_have_an_end(void **state) {
+  enum { ONCE = 64 << 10 };
+  const spark_text_options csv = {CSV_OPTIONS};
+  char path[256], *data = malloc(2 * ONCE), *out = malloc(2 * ONCE);
+  spark_records_failure failure;
+  (void)state;
+  for (size_t head = ONCE - 1; head < ONCE + 40; head += 20) { /* at first \r is the last byte */
+    memset(data, 'x', head);
+    memcpy(data + head, "\r\n1,2\r\n", 7);
+    read_all(put(path, sizeof path, "h.csv", data, head + 7), &csv, SPARK_CUT_CSV, out, 2 * ONCE, &failure);
+    assert_string_equal(out + head, "|1,2|");
+    memcpy(data + head, "\r1,2\r", 5);
+    read_all(put(path, sizeof path, "h.csv", data, head + 5), &csv, SPARK_CUT_CSV, out, 2 * ONCE, &failure);
+    assert_string_equal(out + head, "|1,2|");
+  }
+  read_all(put(path, sizeof path, "h.csv", data, ONCE + 1), &csv, SPARK_CUT_CSV, out, 2 * ONCE, &failure);
+  assert_int_equal(strlen(out), ONCE + 2);
+  assert_records("x\r", 2, "h.csv", &csv, SPARK_CUT_CSV, "x|");
+  assert_records("", 0, "h.csv", &csv, SPARK_CUT_CSV, "");
+  unlink(path);
+  free(data);
+  free(out);
+}
+
 /* Behind a long record the buffer stays large: its size is not to be looked through for each line. */
 static void carriage_returns_are_not_quadratic(void **state) {
   enum { SIZE = 16 << 20 };
@@ -300,7 +325,7 @@ int main(void) {
       cmocka_unit_test(compressed_files_are_texts), cmocka_unit_test(damaged_files_end), cmocka_unit_test(encodings_become_utf8),
       cmocka_unit_test(carriage_returns_are_not_quadratic), cmocka_unit_test(a_cancelled_thread_reads_no_more),
       cmocka_unit_test(characters_that_are_none_stay_alone), cmocka_unit_test(comments_without_an_end_are_not_quadratic),
-      cmocka_unit_test(elements_of_large_arrays_are_not_kept),
+      cmocka_unit_test(elements_of_large_arrays_are_not_kept), cmocka_unit_test(long_heads_have_an_end),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -87,13 +87,14 @@ static bool csv_end(const spark_records *r, size_t *end, size_t *end_size) {
   return false;
 }
 
-/* As univocity: the first line's end is that of all, and inside of values it is a line feed. */
+/* As univocity: the first line's end is that of all, and inside of values it is a line feed. Stays NULL while it is not there. */
 static void find_line(spark_records *r) {
   const char *text = r->bytes + r->at;
   size_t size = r->size - r->at, at = 0;
   while (at < size && text[at] != '\n' && text[at] != '\r') at++;
-  bool carriage = at < size && text[at] == '\r';
-  r->line = r->options->line_separator ? r->options->line_separator : !carriage ? "\n" : at + 1 < size && text[at + 1] == '\n' ? "\r\n" : "\r";
+  bool carriage = at < size && text[at] == '\r', whole = carriage ? at + 1 < size : at < size;
+  if (r->options->line_separator) r->line = r->options->line_separator;
+  else if (whole || r->ended) r->line = !carriage ? "\n" : whole && text[at + 1] == '\n' ? "\r\n" : "\r";
 }
 
 static size_t with_line_feeds(const spark_records *r, char *text, size_t size) {
@@ -134,7 +135,7 @@ static bool more(spark_records *r) {
   r->size += got;
   if (!got) r->ended = true;
   if (r->first && r->size >= 3 && memcmp(r->bytes, "\xEF\xBB\xBF", 3) == 0 && r->cut != SPARK_CUT_FILE) r->at = 3;
-  if (r->first && r->cut == SPARK_CUT_CSV) find_line(r);
+  if (r->cut == SPARK_CUT_CSV && !r->line) find_line(r);
   r->first = false;
   return true;
 }
@@ -145,7 +146,8 @@ bool spark__records_next(spark_records *r, const char **text, size_t *size) {
     r->failure = SPARK_RECORDS_CANCELLED;
     return false;
   }
-  if (r->first && !more(r)) return false;
+  while (r->first || (r->cut == SPARK_CUT_CSV && !r->line))
+    if (!more(r)) return false;
   while (r->at == r->size || !record_end(r, &end, &end_size)) {
     if (r->ended) {
       end = r->size - r->at, end_size = 0;
