@@ -73,18 +73,21 @@ static bool write_key(const char *path, const uint8_t *key) {
   return is_written;
 }
 
-/* Whoever comes first makes it; it is there whole, or not at all. */
+/* Whoever comes first makes it; it is there whole, or not at all. Process ids would not tell apart who makes one: each
+ * container has its own. */
 static trn_status find_key(const char *directory, uint8_t *key, trn_error **error) {
   char *path = NULL, *own = NULL;
   bool is_found = false;
+  uint64_t name = 0;
+  bool is_random = getrandom(&name, sizeof name, 0) == (ssize_t)sizeof name;
   errno = 0;
   if (asprintf(&path, "%s" KEY_NAME, directory) < 0) path = NULL;
-  if (asprintf(&own, "%s" KEY_NAME ".%ld", directory, (long)getpid()) < 0) own = NULL;
+  if (!is_random || asprintf(&own, "%s" KEY_NAME ".%016llx", directory, (unsigned long long)name) < 0) own = NULL;
   if (path && own && !(is_found = read_key(path, key)) && errno == ENOENT) {
-    unlink(own);
     bool is_made = getrandom(key, JOB_KEY_BYTES, 0) == JOB_KEY_BYTES && write_key(own, key);
     if (is_made && link(own, path) != 0 && errno != EEXIST) is_made = false;
     unlink(own);
+    if (is_made) errno = 0;
     is_found = is_made && read_key(path, key);
   }
   trn_status status = TRN_OK;
