@@ -125,7 +125,7 @@ enum { CHECKED_BYTES_MAX = 64 << 20 };
  * with blanks only; CSV that is no UTF-8; a file that is cut. Of very large files only the beginning is looked at. */
 static bool some_unusual(const spark_file_read *read, bool csv) {
   static const spark_text_options plain = {.separator = ","};
-  uint64_t checked = csv ? CHECKED_BYTES_MAX : TRN_TEXT_SOURCE_BYTES_MAX;
+  uint64_t checked = csv ? CHECKED_BYTES_MAX : TRN_TEXT_SOURCE_BYTES_MAX, seen = 0; /* seen: not compressed */
   for (size_t i = 0; i < read->list.files.count; i++) {
     spark_records records;
     const char *text;
@@ -133,10 +133,11 @@ static bool some_unusual(const spark_file_read *read, bool csv) {
     bool found = false, more = spark__records_open(&records, read->list.files.items[i], &plain, SPARK_CUT_LINES);
     while (more && !found && spark__records_next(&records, &text, &size)) {
       bool any = size > 0;
+      seen += size + 1;
       if (csv) found = !trn__utf8_is_valid(text, size);
       while (!csv && size && (*text == ' ' || *text == '\t')) text++, size--;
       if (!csv) found = size ? *text == '[' : any;
-      more = read->list.bytes <= checked;
+      more = read->list.bytes <= checked && seen <= checked;
     }
     found |= records.failure != SPARK_RECORDS_GOOD;
     spark__records_close(&records);
