@@ -50,6 +50,8 @@ const option_row program_options[] = {
     {"frontends.flightsql.result", NULL, "TIME", "5m", "results that nobody fetches are dropped after", OPTION_TEXT},
     {"frontends.flightsql.spool_dir", NULL, "DIR", "the system's", "where large ingestions wait", OPTION_TEXT},
     {"frontends.flightsql.read_only", NULL, "BOOL", "false", "statements that change things are refused", OPTION_TEXT},
+    {"frontends.flightsql.hand_through", NULL, "BOOL", "false",
+     "results on a cluster's executors may be fetched there, by clients that ask for it and reach them", OPTION_TEXT},
     {"frontends.ballista.workers", NULL, "N", "cores + 2", "threads that decode and plan", OPTION_TEXT},
     {"frontends.ballista.session_idle", NULL, "TIME", "60m", "settings that nobody uses are dropped after", OPTION_TEXT},
     {"frontends.ballista.result", NULL, "TIME", "5m", "results that nobody fetches are dropped after", OPTION_TEXT},

@@ -52,6 +52,8 @@ typedef struct trn_flightsql_options {
   const char *spool_directory; /**< for rows that are ingested and do not fit in memory; default: the C library's */
   bool read_only;           /**< statements that change things are refused */
   uint64_t transaction_ms;  /**< a transaction that nobody uses is rolled back after; default 5 minutes */
+  bool hands_through; /**< sessions may ask for results to stay on a Ballista cluster's executors (the option `locations` =
+                         "executors"): no row comes through this server, and whoever reaches an executor can read it */
 } trn_flightsql_options;
 /** INVALID_ARGUMENT: an unknown dialect. Since 0.1. */
 TRN_API trn_status trn_flightsql_frontend_create(const trn_flightsql_options *options, trn_frontend **out);

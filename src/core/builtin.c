@@ -50,7 +50,8 @@ static trn_status spark_frontend(void *user, const trn_registry *registry, const
 
 static trn_status flightsql_frontend(void *user, const trn_registry *registry, const trn_config *config,
                                      trn_frontend **out, trn_error **error) {
-  static const char *const keys[] = {"workers", "session_idle", "result", "dialect", "spool_dir", "read_only", NULL};
+  static const char *const keys[] = {"workers", "session_idle", "result", "dialect", "spool_dir", "read_only",
+                                     "hand_through", NULL};
   trn_flightsql_options options = {.struct_size = sizeof options,
                                    .authenticator = trn_registry_authenticator(registry)};
   int64_t workers = 0;
@@ -62,6 +63,7 @@ static trn_status flightsql_frontend(void *user, const trn_registry *registry, c
   if (!status) status = trn_config_text(config, "dialect", &options.dialect, error);
   if (!status) status = trn_config_text(config, "spool_dir", &options.spool_directory, error);
   if (!status) status = trn_config_bool(config, "read_only", &options.read_only, error);
+  if (!status) status = trn_config_bool(config, "hand_through", &options.hands_through, error);
   if (status) return status;
   options.workers = (unsigned)workers;
   status = trn_flightsql_frontend_create(&options, out);

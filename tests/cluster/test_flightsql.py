@@ -14,7 +14,7 @@ SLOW = "SELECT sum(a.l_quantity * b.l_quantity) AS s FROM lineitem a CROSS JOIN 
 @pytest.fixture(scope="module")
 def refusing(cluster):
     """What the cluster does not run fails, so that what passes has run there."""
-    with Server("--backend", cluster.url, "--fallback", "refuse") as running:
+    with Server("--backend", cluster.url, "--fallback", "refuse", "--set", "frontends.flightsql.hand_through=true") as running:
         yield running
 
 

@@ -4,6 +4,8 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 adm = pytest.importorskip("adbc_driver_manager")
+dbapi = pytest.importorskip("adbc_driver_flightsql.dbapi")
+from conftest import start_server
 
 
 def test_statements_that_change_things_run_once_whichever_way_they_come(connect, run, table):
@@ -436,14 +438,24 @@ def test_spark_statements_do_not_change_what_a_temporary_table_hides(connect, ru
         assert cursor.fetchall() == [(7,), (8,)]
 
 
-def test_who_asks_for_executors_where_there_are_none_gets_the_rows_as_always(connect):
-    connection = connect()
-    connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.locations": "executors"})
-    with connection.cursor() as cursor:
+EXECUTORS = {"adbc.flight.sql.session.option.locations": "executors"}
+
+
+def test_results_leave_by_executors_only_where_the_operator_says_so(connect):
+    with pytest.raises(adm.Error, match="locations"):
+        connect().adbc_connection.set_options(**EXECUTORS)
+
+
+def test_who_asks_for_executors_where_there_are_none_gets_the_rows_as_always():
+    process, address = start_server("--set", "frontends.flightsql.hand_through=true")
+    with dbapi.connect(f"grpc://{address}", autocommit=True) as connection, connection.cursor() as cursor:
+        connection.adbc_connection.set_options(**EXECUTORS)
         cursor.execute("SELECT count(*), sum(value) FROM generate_series(1, 1000) AS t(value)")
         assert cursor.fetchall() == [(1000, 500500)]
         with pytest.raises(adm.Error, match="no_such"):
             cursor.execute("SELECT * FROM no_such")
+    process.terminate()
+    assert process.wait(30) == 0
 
 
 def test_databases_are_schemas(run, table):

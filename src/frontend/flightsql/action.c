@@ -200,10 +200,12 @@ static int set_endpoints(flightsql_session *session, const char *text) {
 }
 
 /* Where endpoints are told to be: addresses under which the client reaches this server, a line each; "reuse": the connection
- * that asks; "executors": where a cluster has them. NULL or "": nothing is told, which means the connection that asks. */
+ * that asks; "executors": where a cluster has them, if the operator lets results leave there. NULL or "": nothing is told, which
+ * means the connection that asks. */
 static int set_locations(flightsql_session *session, const char *text) {
   static const char reuse[] = "arrow-flight-reuse-connection://?";
   bool hands_through = text && strcmp(text, "executors") == 0;
+  if (hands_through && !session->service->hands_through) return OPTION_BAD_VALUE;
   if (hands_through) text = NULL;
   if (text && strcmp(text, "reuse") == 0) text = reuse;
   size_t count = 1;

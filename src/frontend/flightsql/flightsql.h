@@ -42,7 +42,7 @@ struct flightsql_service {
   flightsql_dialect dialect; /* of new sessions */
   uint64_t result_ms;
   char *spool_directory;
-  bool read_only;
+  bool read_only, hands_through; /* the latter: sessions may ask for it */
   pthread_mutex_t mutex;
   uint64_t transaction_ms;
   trn_map *statements;   /* handle -> statement, one reference each */

@@ -119,6 +119,7 @@ static trn_status service_create(const flightsql_frontend *frontend, trn_backend
   service->dialect = frontend->dialect && strcmp(frontend->dialect, "spark") == 0 ? FLIGHTSQL_SPARK : FLIGHTSQL_ENGINE;
   service->result_ms = frontend->options.result_ms ? frontend->options.result_ms : TRN_FLIGHT_RESULT_MS;
   service->read_only = frontend->options.read_only;
+  service->hands_through = frontend->options.hands_through;
   service->spool_directory = strdup(frontend->spool_directory ? frontend->spool_directory : P_tmpdir);
   service->transaction_ms = frontend->options.transaction_ms ? frontend->options.transaction_ms : TRN_FLIGHT_TRANSACTION_MS;
   service->statements = trn__map_create();
