@@ -243,7 +243,7 @@ static trn_status look_at_file(inference *n, const char *path) {
     enough = !n->options->infer;
     if ((first && n->options->header) || enough) continue;
     if (!status && !look_at(n, text, size)) status = trn__no_memory(n->error);
-    if (n->t->is_cancelled && n->t->is_cancelled(n->t->cancel_user))
+    if (!status && n->t->is_cancelled && n->t->is_cancelled(n->t->cancel_user))
       status = trn_error_set(n->error, TRN_CANCELLED, NULL, "The query was cancelled");
   }
   if (!status) status = spark__records_status(n->t, &records, path, n->error);

@@ -118,7 +118,7 @@ static trn_status add_records(lines *l, const char *path, spark_records *records
     if (source->kind == SPARK_ROWS_JSON) status = spark__json_records(l->t, source->options, text, size, take_record, &takes, l->error);
     else if (!header) status = add_row(l, text, size, levels);
     header = false;
-    if (l->t->is_cancelled && l->t->is_cancelled(l->t->cancel_user))
+    if (!status && l->t->is_cancelled && l->t->is_cancelled(l->t->cancel_user))
       status = trn_error_set(l->error, TRN_CANCELLED, NULL, "The query was cancelled");
   }
   return status ? status : spark__records_status(l->t, records, path, l->error);
