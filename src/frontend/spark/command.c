@@ -209,6 +209,7 @@ static spark_sql_options sql_options(spark_session *session) {
   return (spark_sql_options){
       .double_quoted_identifiers = spark__config_bool(session, "spark.sql.ansi.doubleQuotedIdentifiers") &&
                                    spark__config_bool(session, "spark.sql.ansi.enabled"),
+      .legacy_identifier_clause = spark__config_bool(session, "spark.sql.legacy.identifierClause"),
       .legacy_setops_precedence = spark__config_bool(session, "spark.sql.legacy.setopsPrecedence.enabled"),
       .exponent_as_decimal = spark__config_bool(session, "spark.sql.legacy.exponentLiteralAsDecimal.enabled")};
 }

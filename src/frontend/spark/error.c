@@ -203,8 +203,15 @@ static const char *const *cast_classes(const trn_error *error) {
   return class_number;
 }
 
-static const char *const *error_classes(trn_status status, const trn_error *error, spark_phase phase) {
+/* Engines say only that a file cannot be read: Spark's condition is that of its footer where its schema was looked for. */
+static const char *spark_condition(const trn_error *error, spark_phase phase) {
   const char *condition = trn_error_condition(error);
+  if (!condition || strcmp(condition, "CANNOT_READ_FILE") != 0) return condition;
+  return phase == SPARK_PHASE_EXECUTION ? "FAILED_READ_FILE.NO_HINT" : "FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER";
+}
+
+static const char *const *error_classes(trn_status status, const trn_error *error, spark_phase phase) {
+  const char *condition = spark_condition(error, phase);
   if (condition && strcmp(condition, "CAST_INVALID_INPUT") == 0) return cast_classes(error);
   if (condition && is_of_script(condition)) return class_script;
   if (condition && phase == SPARK_PHASE_PARSE) return class_parse;
@@ -270,8 +277,8 @@ static bool render_template(trn_strbuf *out, const char *text, const trn_error *
 }
 
 /* "[CONDITION] text SQLSTATE: 12345", or the bare message of an error without a condition. */
-static void render_message(trn_strbuf *out, trn_status status, const trn_error *error, const char *sqlstate) {
-  const char *condition = trn_error_condition(error);
+static void render_message(trn_strbuf *out, trn_status status, const trn_error *error, const char *condition,
+                           const char *sqlstate) {
   const char *message = error ? trn_error_message(error) : "Out of memory";
   if (!condition) {
     trn__strbuf_puts(out, *message ? message : trn_status_name(status));
@@ -298,7 +305,7 @@ static void render_message(trn_strbuf *out, trn_status status, const trn_error *
 void spark__error_text(trn_strbuf *out, const trn_error *error) {
   const char *condition = trn_error_condition(error), *sqlstate = trn_error_sqlstate(error);
   if (condition && !sqlstate) spark__condition_find(condition, &sqlstate, NULL);
-  render_message(out, trn_error_status(error), error, sqlstate);
+  render_message(out, trn_error_status(error), error, condition, sqlstate);
 }
 
 /* ---- positions ---- */
@@ -538,13 +545,13 @@ spark_failure *spark__failure_create(trn_status status, const trn_error *error, 
     failure->arena = arena;
     if (is_kept) trn__uuid4(failure->error_id);
     failure->classes = error_classes(status, error, phase);
-    const char *condition = trn_error_condition(error), *sqlstate = trn_error_sqlstate(error);
+    const char *condition = spark_condition(error, phase), *sqlstate = trn_error_sqlstate(error);
     if (condition && !sqlstate) spark__condition_find(condition, &sqlstate, NULL);
     failure->condition = condition ? trn__arena_strdup(arena, condition) : NULL;
     failure->sqlstate = sqlstate ? trn__arena_strdup(arena, sqlstate) : NULL;
     if (failure->classes == class_parse) trn__strbuf_putc(&message, '\n');
     if (failure->classes == class_script) render_line(&message, error, sql);
-    render_message(&message, status, error, sqlstate);
+    render_message(&message, status, error, condition, sqlstate);
     if (error) render_context(failure, &message, error, phase, sql);
     /* Texts of others (paths, rows) may hold anything; a broken one would kill the client. */
     if (!message.failed && message.data && trn__utf8_is_valid(message.data, message.size)) {

@@ -157,8 +157,16 @@ static trn_status set_properties(alteration *a, bool unset) {
     for (size_t k = 0; k < m->n_properties; k++) named |= strcmp(m->properties[k]->key, info.properties[i].key) == 0;
     if (!named) all[count++] = info.properties[i];
   }
-  for (size_t k = 0; k < m->n_properties && !unset; k++)
-    all[count++] = (trn_kv){m->properties[k]->key, m->properties[k]->value ? m->properties[k]->value : ""};
+  for (size_t k = 0; k < m->n_properties && !unset; k++) {
+    trn_kv given = {m->properties[k]->key, m->properties[k]->value ? m->properties[k]->value : ""};
+    if (!m->view || strcmp(given.key, SPARK_VIEW_MODE) != 0) {
+      all[count++] = given;
+      continue;
+    }
+    /* ALTER VIEW .. WITH SCHEMA: as CREATE VIEW keeps it */
+    info.options = trn__arena_copy(a->rpc->arena, &given, sizeof given), info.option_count = 1;
+    if (!info.options) return trn__no_memory(a->error);
+  }
   info.properties = all, info.property_count = count;
   for (size_t k = 0; k < m->n_properties; k++)
     if (strcmp(m->properties[k]->key, "comment") == 0) info.comment = unset ? NULL : m->properties[k]->value;

@@ -203,6 +203,10 @@ static void alter_action(sql_parser *p, alter_table *alter, size_t start) {
     SQL_SET_LIST(properties, alter, properties);
   } else if (!alter->view && (sql__accept(p, KW_ALTER) || sql__accept(p, KW_CHANGE))) {
     alter_column(p, alter);
+  } else if (alter->view && sql__accept2(p, KW_WITH, KW_SCHEMA)) {
+    alter->action = "set properties";
+    sql__push(p, &properties, sql__view_mode(p));
+    SQL_SET_LIST(properties, alter, properties);
   } else if (alter->view && (sql__accept(p, KW_AS) || sql__starts_query(p, p->at))) {
     alter_query(p, alter);
   } else {

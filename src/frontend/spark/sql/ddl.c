@@ -246,6 +246,22 @@ static void create_table(sql_parser *p, Spark__Connect__TrnCreateTable *table) {
 
 /* ---- CREATE VIEW ---- */
 
+Spark__Connect__TrnProperty *sql__view_mode(sql_parser *p) {
+  Spark__Connect__TrnProperty *mode = SQL_NEW(p, Spark__Connect__TrnProperty, spark__connect__trn_property);
+  mode->key = SPARK_VIEW_MODE;
+  if (sql__accept2(p, KW_TYPE, KW_EVOLUTION)) {
+    mode->value = "TYPE EVOLUTION";
+  } else if (sql__accept(p, KW_EVOLUTION)) {
+    mode->value = "EVOLUTION";
+  } else if (sql__accept(p, KW_BINDING)) {
+    mode->value = "BINDING";
+  } else {
+    sql__expect(p, KW_COMPENSATION);
+    mode->value = "COMPENSATION";
+  }
+  return mode;
+}
+
 /* COMMENT, TBLPROPERTIES, WITH SCHEMA between the name of a view and AS */
 static void view_clauses(sql_parser *p, char **comment, sql_list *properties) {
   for (;;) {
@@ -254,13 +270,7 @@ static void view_clauses(sql_parser *p, char **comment, sql_list *properties) {
     } else if (sql__accept(p, KW_TBLPROPERTIES)) {
       sql__properties(p, properties, false);
     } else if (sql__accept2(p, KW_WITH, KW_SCHEMA)) {
-      Spark__Connect__TrnProperty *mode = SQL_NEW(p, Spark__Connect__TrnProperty, spark__connect__trn_property);
-      size_t first = p->at;
-      sql__identifier(p);
-      if (sql__kind(p) == KW_EVOLUTION) sql__advance(p);
-      mode->key = SPARK_VIEW_MODE;
-      mode->value = sql__upper(p, sql__text_between(p, first, sql__last(p)));
-      sql__push(p, properties, mode);
+      sql__push(p, properties, sql__view_mode(p));
     } else if (sql__kind(p) == KW_DEFAULT || sql__kind(p) == KW_PARTITIONED) {
       sql__fail_unimplemented(p, p->at, "DEFAULT COLLATION and PARTITIONED ON of views");
     } else {
@@ -345,6 +355,9 @@ static void create_temp_view(sql_parser *p, Spark__Connect__CreateDataFrameViewC
   view_clauses(p, &comment, &properties);
   sql__expect(p, KW_AS);
   view->input = renamed(p, sql__query(p), &columns, start);
+  for (size_t i = 0; i < properties.count; i++)
+    if (strcmp(((Spark__Connect__TrnProperty *)properties.items[i])->key, SPARK_VIEW_MODE) == 0)
+      sql__refuse(p, start, sql__last(p), "UNSUPPORTED_FEATURE.TEMPORARY_VIEW_WITH_SCHEMA_BINDING_MODE", "0A000", NULL, 0);
 }
 
 static void create_view(sql_parser *p, Spark__Connect__TrnCreateView *view) {

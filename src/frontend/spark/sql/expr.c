@@ -386,13 +386,12 @@ static void close_paren(sql_parser *p, machine *m) {
 
 /* Names behind an expression: AS a, AS (a, b), a. Returns false when there are none. */
 static bool alias_names(sql_parser *p, sql_list *names) {
-  bool as = sql__kind(p) == KW_AS && !ends_phrase(sql__ahead(p, 1));
-  if (as) sql__advance(p);
+  bool is_name = sql__as_is_name(p), as = !is_name && sql__accept(p, KW_AS);
   if (sql__kind(p) == SQL_LEFT_PAREN) {
     sql__identifier_list(p, names);
     return true;
   }
-  if (!as && !sql__at_alias(p, false)) return false;
+  if (!is_name && !as && !sql__at_alias(p, false)) return false;
   sql__push(p, names, sql__error_capturing_identifier(p));
   return true;
 }

@@ -9,7 +9,7 @@ static sql_relation *relation(sql_parser *p, sql_relation *left, size_t start);
 sql_relation *sql__table_alias(sql_parser *p, sql_relation *input, size_t start) {
   sql_list columns = {0};
   /* Spark reads AS (a) as an alias that is called AS */
-  bool as_is_name = sql__kind(p) == KW_AS && sql__ahead(p, 1) == SQL_LEFT_PAREN;
+  bool as_is_name = sql__kind(p) == KW_AS && (sql__ahead(p, 1) == SQL_LEFT_PAREN || sql__as_is_name(p));
   if (!as_is_name && !sql__accept(p, KW_AS) && !sql__at_alias(p, true)) return input;
   char *alias = sql__strict_identifier(p);
   if (sql__kind(p) == SQL_LEFT_PAREN) sql__identifier_list(p, &columns);

@@ -169,8 +169,10 @@ static void identifier_clause(sql_parser *p, sql_list *parts) {
 
 void sql__path(sql_parser *p, sql_list *parts) {
   for (;;) {
-    if (at_identifier_clause(p)) {
+    bool legacy = p->options.legacy_identifier_clause;
+    if (at_identifier_clause(p) && (!legacy || parts->count == 0)) {
       identifier_clause(p, parts);
+      if (legacy) return; /* then it is the whole path */
     } else {
       sql__push(p, parts, sql__error_capturing_identifier(p));
     }
@@ -191,7 +193,8 @@ static char *clause_name(sql_parser *p) {
 
 char *sql__identifier(sql_parser *p) {
   if (!sql__is_identifier(p, p->at)) sql__fail_syntax(p);
-  if (at_identifier_clause(p) && sql__is_string(p, p->at + 2)) return clause_name(p);
+  if (!p->options.legacy_identifier_clause && at_identifier_clause(p) && sql__is_string(p, p->at + 2))
+    return clause_name(p);
   const sql_token *token = sql__token(p);
   const char *text = p->text + token->start;
   char *value;
@@ -321,6 +324,16 @@ static bool is_pair(sql_kind kind, sql_kind next, sql_kind third) {
   case KW_WITH: return next == KW_ROLLUP || next == KW_CUBE;
   default: return false;
   }
+}
+
+bool sql__as_is_name(const sql_parser *p) {
+  if (sql__kind(p) != KW_AS) return false;
+  sql_kind next = sql__ahead(p, 1), third = sql__ahead(p, 2);
+  if (next == SQL_END || next == SQL_COMMA || next == SQL_RIGHT_PAREN || next == SQL_SEMICOLON) return true;
+  if (next != KW_FROM) return false;
+  if (third == SQL_LEFT_PAREN) return true;
+  return sql__is_identifier(p, p->at + 2) && !stops_alias(third, false) &&
+         !is_pair(third, sql__ahead(p, 3), sql__ahead(p, 4));
 }
 
 bool sql__at_alias(const sql_parser *p, bool table) {

@@ -135,6 +135,7 @@ const char *sql__find_duplicate(sql_parser *p, const sql_list *names); /* ignori
 void sql__identifier_list(sql_parser *p, sql_list *names);             /* (a, b) */
 /* True when the current token starts an alias without AS; `table`: a strict one, in FROM. */
 bool sql__at_alias(const sql_parser *p, bool table);
+bool sql__as_is_name(const sql_parser *p); /* SELECT 1 AS: nothing that it could name follows, so it is one itself */
 
 /* ---- literal.c ---- */
 bool sql__is_string(const sql_parser *p, size_t index);
@@ -240,6 +241,7 @@ bool sql__column_constraint(sql_parser *p, char *column);
 void sql__properties(sql_parser *p, sql_list *list, bool expressions);
 void sql__partitions(sql_parser *p, sql_list *list);
 bool sql__if_not_exists(sql_parser *p);
+Spark__Connect__TrnProperty *sql__view_mode(sql_parser *p); /* what WITH SCHEMA says, as a property SPARK_VIEW_MODE */
 char *sql__string_text(sql_parser *p);
 char *sql__text_between(sql_parser *p, size_t first, size_t last);
 

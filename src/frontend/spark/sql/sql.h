@@ -60,6 +60,7 @@ typedef struct spark_sql_options {
   bool double_quoted_identifiers; /* spark.sql.ansi.doubleQuotedIdentifiers together with spark.sql.ansi.enabled */
   bool legacy_setops_precedence;  /* spark.sql.legacy.setopsPrecedence.enabled */
   bool exponent_as_decimal;       /* spark.sql.legacy.exponentLiteralAsDecimal.enabled */
+  bool legacy_identifier_clause;  /* spark.sql.legacy.identifierClause: IDENTIFIER() is a whole path, not a part of one */
   /* The parameters that are strings, for IDENTIFIER(:name): key is the name, or the index from 0 as digits. Borrowed.
    */
   const trn_kv *text_parameters;

@@ -1,5 +1,6 @@
 /* Stars and regexes: one expression that stands for several columns. */
 #include "frontend/spark/translate/scope.h"
+#include "frontend/spark/translate/values.h"
 #include <regex.h>
 
 typedef Spark__Connect__Expression expression;
@@ -150,8 +151,14 @@ static trn_status except_scope(spark_translator *t, const spark_value *values, s
   return *out ? TRN_OK : trn__no_memory(error);
 }
 
-/* Which of the columns an item of EXCEPT names. */
-static trn_status excepted(spark_translator *t, const spark_scope *scope, const expression *item, size_t *out,
+/* What an item of EXCEPT names: a column, or a field inside of one. */
+typedef struct left_out {
+  size_t column;
+  char **parts; /* the names of the fields, from the outermost */
+  size_t count;
+} left_out;
+
+static trn_status excepted(spark_translator *t, const spark_scope *scope, const expression *item, left_out *out,
                            trn_error **error) {
   char **parts = NULL;
   size_t count = 0;
@@ -166,10 +173,112 @@ static trn_status excepted(spark_translator *t, const spark_scope *scope, const 
     status = spark__scope_resolve(t, scope, parts, count, spark__position(t, item), &resolved, &found, error);
   if (status != TRN_OK) return status;
   if (!found) return spark__unresolved_column(t, scope, parts, count, spark__position(t, item), error);
-  if (resolved.used != count)
-    return spark__unimplemented(t, spark__position(t, item), error, "EXCEPT of a nested field");
-  *out = (size_t)(resolved.column - scope->columns);
+  *out = (left_out){(size_t)(resolved.column - scope->columns), parts + resolved.used, count - resolved.used};
   return TRN_OK;
+}
+
+/* One is what the other is inside of. */
+static bool overlap(const spark_translator *t, const left_out *a, const left_out *b) {
+  if (a->column != b->column) return false;
+  for (size_t i = 0; i < a->count && i < b->count; i++)
+    if (!spark__name_equal(t, a->parts[i], b->parts[i])) return false;
+  return true;
+}
+
+static trn_status refuse_overlap(spark_translator *t, const Spark__Connect__TrnExpressionList *node,
+                                 trn_position position, trn_error **error) {
+  trn_strbuf names = {0};
+  for (size_t i = 1; i < node->n_expressions; i++)
+    trn__strbuf_printf(&names, "%s%s", i > 1 ? ", " : "",
+                       node->expressions[i]->unresolved_attribute->unparsed_identifier);
+  const char *text = spark__finish_text(t, &names);
+  return text ? spark__error(t, error, TRN_INVALID_ARGUMENT, "EXCEPT_OVERLAPPING_COLUMNS", position, "columns", text, NULL)
+              : trn__no_memory(error);
+}
+
+/* The fields that are to go from the struct `base`, which is `depth` fields inside of the column. */
+typedef struct field_cut {
+  spark_translator *t;
+  const left_out *items;
+  size_t count, column;
+  const char *name; /* of the column */
+  trn_position position;
+} field_cut;
+
+/* *whole: the field goes; else *inside: something inside of it does. */
+static void find_cut(const field_cut *cut, char *const *path, size_t depth, const char *name, bool *whole, bool *inside) {
+  *whole = *inside = false;
+  for (size_t i = 0; i < cut->count; i++) {
+    const left_out *item = &cut->items[i];
+    bool same = item->column == cut->column && item->count > depth;
+    for (size_t k = 0; k < depth && same; k++) same = spark__name_equal(cut->t, item->parts[k], path[k]);
+    if (!same || !spark__name_equal(cut->t, item->parts[depth], name)) continue;
+    *(item->count == depth + 1 ? whole : inside) = true;
+  }
+}
+
+/* As Spark has it, a struct that is NULL becomes one of NULLs. */
+static trn_status without_fields(const field_cut *cut, const trn_expr *base, char **path, size_t depth, spark_value *out,
+                                 trn_error **error) {
+  spark_translator *t = cut->t;
+  const trn_type *type = base->type;
+  size_t count = 0;
+  if (type->id != TRN_TYPE_STRUCT) {
+    const char *text = depth ? spark__quote_parts(t, path, depth) : cut->name, *found = spark__quoted_type(t, type);
+    if (!text || !found) return trn__no_memory(error);
+    return spark__error(t, error, TRN_INVALID_ARGUMENT, "EXCEPT_NESTED_COLUMN_INVALID_TYPE", cut->position, "columnName",
+                        text, "dataType", found, NULL);
+  }
+  spark_value *pairs = TRN_NEW_N(t->arena, spark_value, 2 * (size_t)type->field_count);
+  trn_status status = pairs ? spark__enter(t, error) : trn__no_memory(error);
+  if (status != TRN_OK) return status;
+  for (uint32_t i = 0; i < type->field_count && status == TRN_OK; i++) {
+    char *name = (char *)type->fields[i].name;
+    bool whole, inside;
+    find_cut(cut, path, depth, name, &whole, &inside);
+    if (whole) continue;
+    spark_value *key = &pairs[count++], *item = &pairs[count++];
+    *key = (spark_value){.expr = trn__expr_string(t->arena, name, strlen(name)), .name = name, .is_foldable = true};
+    *item = (spark_value){.name = name};
+    if (!key->expr) status = trn__no_memory(error);
+    if (status == TRN_OK) status = spark__nested_fields(t, base, &name, 1, cut->position, &item->expr, &item->name, error);
+    path[depth] = name;
+    if (status == TRN_OK && inside) status = without_fields(cut, item->expr, path, depth + 1, item, error);
+  }
+  spark__leave(t);
+  if (status == TRN_OK && count == 0)
+    return spark__unimplemented(t, cut->position, error, "EXCEPT of all fields of a struct");
+  return status == TRN_OK ? spark__call_by_name(t, "named_struct", pairs, count, cut->position, out, error) : status;
+}
+
+/* The column without the fields that are named inside of it; *gone: it is named itself. */
+static trn_status cut_column(field_cut *cut, const spark_value *column, spark_value *out, bool *gone, trn_error **error) {
+  bool inside = false;
+  size_t depth = 0;
+  *out = *column;
+  *gone = false;
+  cut->name = column->name ? column->name : "";
+  for (size_t i = 0; i < cut->count; i++) {
+    const left_out *item = &cut->items[i];
+    if (item->column != cut->column) continue;
+    if (item->count == 0) *gone = true;
+    if (item->count == 0) return TRN_OK;
+    const trn_expr *found = NULL;
+    const char *name = NULL;
+    trn_status status =
+        spark__nested_fields(cut->t, column->expr, item->parts, item->count, cut->position, &found, &name, error);
+    if (status != TRN_OK) return status;
+    inside = true;
+    if (depth < item->count) depth = item->count;
+  }
+  if (!inside) return TRN_OK;
+  char **path = TRN_NEW_N(cut->t->arena, char *, depth + 1);
+  if (!path) return trn__no_memory(error);
+  trn_status status = without_fields(cut, column->expr, path, 0, out, error);
+  out->name = column->name;
+  out->is_alias = true;
+  out->is_attribute = false;
+  return status;
 }
 
 static trn_status star_except(spark_translator *t, const expression *e, value_list *list, trn_error **error) {
@@ -184,19 +293,23 @@ static trn_status star_except(spark_translator *t, const expression *e, value_li
   trn_status status = star(t, node->expressions[0], &inner, error);
   if (status == TRN_OK) status = except_scope(t, all, count, &scope, error);
   if (status != TRN_OK) return status;
-  bool *left_out = TRN_NEW_N(t->arena, bool, count);
-  if (!left_out) return trn__no_memory(error);
-  for (size_t i = 1; i < node->n_expressions; i++) {
-    size_t at = 0;
-    status = excepted(t, scope, node->expressions[i], &at, error);
+  size_t item_count = node->n_expressions - 1;
+  left_out *items = TRN_NEW_N(t->arena, left_out, item_count);
+  if (!items) return trn__no_memory(error);
+  for (size_t i = 0; i < item_count; i++) {
+    status = excepted(t, scope, node->expressions[i + 1], &items[i], error);
     if (status != TRN_OK) return status;
-    if (left_out[at])
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "EXCEPT_OVERLAPPING_COLUMNS", spark__position(t, e),
-                          "columns", scope->columns[at].name, NULL);
-    left_out[at] = true;
+    for (size_t k = 0; k < i; k++)
+      if (overlap(t, &items[i], &items[k])) return refuse_overlap(t, node, spark__position(t, e), error);
   }
-  for (size_t k = 0; k < count && status == TRN_OK; k++)
-    if (!left_out[k]) status = spark__values_push(t, list->values, list->count, list->capacity, &all[k], error);
+  field_cut cut = {.t = t, .items = items, .count = item_count, .position = spark__position(t, e)};
+  for (; cut.column < count && status == TRN_OK; cut.column++) {
+    spark_value value;
+    bool gone;
+    status = cut_column(&cut, &all[cut.column], &value, &gone, error);
+    if (status == TRN_OK && !gone)
+      status = spark__values_push(t, list->values, list->count, list->capacity, &value, error);
+  }
   return status;
 }
 

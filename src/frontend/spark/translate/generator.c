@@ -6,12 +6,15 @@
 
 static const trn_position NOWHERE = {-1, -1};
 
-typedef struct generated {
-  spark_value values[2 + 1000]; /* what the generator gives, in order */
+enum { INLINE_FIELDS_MAX = 1000 };
+
+typedef struct spark_generated {
+  trn_column columns[3]; /* of UNNEST */
+  size_t column_count;
+  bool outer, with_position;
+  spark_value values[2 + INLINE_FIELDS_MAX]; /* what the generator gives, in order */
   size_t count;
 } generated;
-
-enum { INLINE_FIELDS_MAX = 1000 };
 
 typedef struct generator_kind {
   const char *name;
@@ -56,41 +59,51 @@ static trn_status inline_fields(spark_translator *t, generated *out, trn_error *
   return status;
 }
 
-/* UNNEST over the relation; its columns stay, the generator's come behind. */
-static trn_status unnest(spark_translator *t, const trn_rel **rel, const spark_value *generator, bool force_outer,
-                         generated *out, trn_error **error) {
-  bool outer = false;
+/* What the generator gives: the columns of an UNNEST, which is made later. */
+static trn_status prepare(spark_translator *t, const spark_value *generator, bool force_outer, generated *out,
+                          trn_error **error) {
   const trn_expr *call = generator->expr;
-  const generator_kind *kind = kind_of(call, &outer);
-  outer |= force_outer;
+  const generator_kind *kind = kind_of(call, &out->outer);
+  bool outer = out->outer |= force_outer;
   if (!kind || call->arg_count == 0)
     return spark__unimplemented(t, call->position, error, "The generator %s", generator->name ? generator->name : "");
   const trn_expr *arg = call->args[0];
   bool map = arg->type->id == TRN_TYPE_MAP;
   if (!map && arg->type->id != TRN_TYPE_ARRAY)
     return spark__unimplemented(t, call->position, error, "A generator over this type");
-  const trn_rel *input = *rel;
-  trn_column *columns = TRN_NEW_N(t->arena, trn_column, (size_t)input->column_count + 3);
-  size_t count = input->column_count;
-  if (!columns) return trn__no_memory(error);
-  if (count) memcpy(columns, input->columns, count * sizeof *columns);
+  out->with_position = kind->position;
+  trn_column *columns = out->columns;
+  size_t count = 0;
   if (kind->position) columns[count++] = (trn_column){t->next_column++, outer, trn__type(TRN_TYPE_INT32)};
   columns[count++] =
       (trn_column){t->next_column++, outer || (!map && arg->type->fields[0].nullable), arg->type->fields[0].type};
   if (map)
     columns[count++] =
         (trn_column){t->next_column++, outer || arg->type->fields[1].nullable, arg->type->fields[1].type};
-  trn_rel *made = trn__rel_create(t->arena, TRN_REL_UNNEST, &input, 1, &arg, 1, columns, count);
-  if (!made) return trn__no_memory(error);
-  made->u.unnest.outer = outer;
-  made->u.unnest.with_position = kind->position;
-  *rel = made;
-  out->count = 0;
-  size_t at = input->column_count;
+  out->column_count = count;
+  size_t at = 0;
   trn_status status = kind->position ? push(t, out, &columns[at++], "pos", error) : TRN_OK;
   if (status == TRN_OK) status = push(t, out, &columns[at++], map ? "key" : "col", error);
   if (status == TRN_OK && map) status = push(t, out, &columns[at++], "value", error);
   return status == TRN_OK && kind->inlined ? inline_fields(t, out, error) : status;
+}
+
+/* UNNEST over the relation; its columns stay, the generator's come behind. */
+static trn_status unnest(spark_translator *t, const trn_rel **rel, const spark_value *generator, const generated *made,
+                         trn_error **error) {
+  const trn_rel *input = *rel;
+  size_t count = input->column_count;
+  trn_column *columns = TRN_NEW_N(t->arena, trn_column, count + made->column_count);
+  if (!columns) return trn__no_memory(error);
+  if (count) memcpy(columns, input->columns, count * sizeof *columns);
+  memcpy(columns + count, made->columns, made->column_count * sizeof *columns);
+  trn_rel *out = trn__rel_create(t->arena, TRN_REL_UNNEST, &input, 1, generator->expr->args, 1, columns,
+                                 count + made->column_count);
+  if (!out) return trn__no_memory(error);
+  out->u.unnest.outer = made->outer;
+  out->u.unnest.with_position = made->with_position;
+  *rel = out;
+  return TRN_OK;
 }
 
 static trn_status name_generated(spark_translator *t, generated *out, const char *const *names, size_t count,
@@ -121,16 +134,21 @@ static bool is_generator_call(void *user, const trn_expr *expr) {
   return row && row->kind == SPARK_FUNCTION_GENERATOR;
 }
 
-static bool holds_generator(const trn_expr *expr) {
-  return spark__expr_find(expr, is_generator_call, NULL) != NULL;
+bool spark__holds_generator(spark_translator *t, const trn_expr *expr) {
+  return spark__state(t)->has_generators && spark__expr_find(expr, is_generator_call, NULL) != NULL;
 }
 
-static trn_status refuse_nested(spark_translator *t, const spark_value *values, size_t count, trn_error **error) {
-  for (size_t i = 0; i < count; i++) {
-    bool nested = !values[i].is_generator && holds_generator(values[i].expr);
-    for (uint32_t k = 0; values[i].is_generator && k < values[i].expr->arg_count; k++)
-      nested |= holds_generator(values[i].expr->args[k]);
-    if (!nested) continue;
+static bool holds_nested(spark_translator *t, const spark_value *value) {
+  if (!value->is_generator) return spark__holds_generator(t, value->expr);
+  for (uint32_t k = 0; k < value->expr->arg_count; k++)
+    if (spark__holds_generator(t, value->expr->args[k])) return true;
+  return false;
+}
+
+trn_status spark__refuse_nested_generators(spark_translator *t, const spark_value *values, size_t count,
+                                           trn_error **error) {
+  for (size_t i = 0; i < count && spark__state(t)->has_generators; i++) {
+    if (!holds_nested(t, &values[i])) continue;
     const char *text = spark__sql_text(t, values[i].name);
     if (!text) return trn__no_memory(error);
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.NESTED_IN_EXPRESSIONS",
@@ -139,20 +157,65 @@ static trn_status refuse_nested(spark_translator *t, const spark_value *values, 
   return TRN_OK;
 }
 
+trn_status spark__refuse_generators(spark_translator *t, const spark_value *value, const char *plan, trn_error **error) {
+  if (!spark__holds_generator(t, value->expr)) return TRN_OK;
+  const char *text = trn__arena_printf(t->arena, plan, value->name ? value->name : "");
+  if (!text) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", value->expr->position,
+                      "plan", text, NULL);
+}
+
+/* What the generator gives, under the names that it has there. */
+static trn_status prepare_named(spark_translator *t, const spark_value *generator, generated **out, trn_error **error) {
+  generated *made = *out = TRN_NEW(t->arena, generated);
+  if (!made) return trn__no_memory(error);
+  trn_status status = prepare(t, generator, false, made, error);
+  if (status == TRN_OK && generator->alias_count)
+    return name_generated(t, made, generator->aliases, generator->alias_count, error);
+  return status == TRN_OK && generator->is_alias ? name_generated(t, made, &generator->name, 1, error) : status;
+}
+
+trn_status spark__declare_generator(spark_translator *t, spark_context *context, spark_value *generator,
+                                    trn_error **error) {
+  const spark_scope *before = context->generated;
+  size_t count = before ? before->count : 0;
+  if (holds_nested(t, generator)) return TRN_OK; /* refused later, by its name */
+  trn_status status = prepare_named(t, generator, &generator->generated, error);
+  if (status != TRN_OK) return status;
+  const generated *made = generator->generated;
+  spark_column *columns = TRN_NEW_N(t->arena, spark_column, count + made->count);
+  if (!columns) return trn__no_memory(error);
+  if (count) memcpy(columns, before->columns, count * sizeof *columns);
+  for (size_t i = 0; i < made->count; i++)
+    columns[count++] = (spark_column){.expr = made->values[i].expr, .name = made->values[i].name};
+  context->generated = spark__scope_create(t, columns, count);
+  return context->generated ? TRN_OK : trn__no_memory(error);
+}
+
+/* Lateral aliases become columns above the generator: inside of it they are what they stand for. */
+static trn_status without_laterals(spark_translator *t, const spark_context *context, spark_value *generator,
+                                   trn_error **error) {
+  trn_status status = TRN_OK;
+  for (uint32_t i = context && context->lateral_used ? context->lateral_count : 0; i-- > 0 && status == TRN_OK;) {
+    const spark_lateral *lateral = &context->laterals[i];
+    if (lateral->column)
+      status = spark__substitute(t, generator->expr, (const trn_expr **)&lateral->column,
+                                 (const trn_expr **)&lateral->value, 1, &generator->expr, error);
+  }
+  return status;
+}
+
 /* The generator at `at` becomes columns. */
 static trn_status expand(spark_translator *t, spark_relation *input, const spark_value **values, size_t *count, size_t at,
                          const spark_context *context, trn_error **error) {
-  trn_status status;
   const spark_value *generator = &(*values)[at];
-  generated *made = TRN_NEW(t->arena, generated);
-  if (!made) return trn__no_memory(error);
-  status = unnest(t, &input->rel, generator, false, made, error);
-  if (status == TRN_OK && generator->alias_count)
-    status = name_generated(t, made, generator->aliases, generator->alias_count, error);
-  else if (status == TRN_OK && generator->is_alias)
-    status = name_generated(t, made, &generator->name, 1, error);
-  spark_value *all = TRN_NEW_N(t->arena, spark_value, *count + made->count);
+  generated *made = generator->generated;
+  trn_status status = made ? TRN_OK : prepare_named(t, generator, &made, error);
+  spark_value over = *generator;
+  if (status == TRN_OK) status = without_laterals(t, context, &over, error);
+  if (status == TRN_OK) status = unnest(t, &input->rel, &over, made, error);
   if (status != TRN_OK) return status;
+  spark_value *all = TRN_NEW_N(t->arena, spark_value, *count + made->count);
   if (!all) return trn__no_memory(error);
   if (at) memcpy(all, *values, at * sizeof *all);
   if (made->count) memcpy(all + at, made->values, made->count * sizeof *all);
@@ -167,7 +230,7 @@ static trn_status expand(spark_translator *t, spark_relation *input, const spark
 trn_status spark__expand_generators(spark_translator *t, spark_relation *input, const spark_value **values,
                                     size_t *count, const spark_context *context, trn_error **error) {
   if (!spark__state(t)->has_generators) return TRN_OK;
-  trn_status status = refuse_nested(t, *values, *count, error);
+  trn_status status = spark__refuse_nested_generators(t, *values, *count, error);
   for (size_t at = 0; status == TRN_OK; at++) { /* each over the rows of those before */
     while (at < *count && !(*values)[at].is_generator) at++;
     if (at == *count) break;
@@ -197,7 +260,8 @@ trn_status spark__relation_lateral_view(spark_translator *t, const Spark__Connec
   const spark_qualifier *qualifier =
       spark__qualifier(t, (const char *const *)&view->alias, view->alias && *view->alias ? 1 : 0);
   if (!made || !qualifier) return trn__no_memory(error);
-  status = unnest(t, &input.rel, &generator, view->outer, made, error);
+  status = prepare(t, &generator, view->outer, made, error);
+  if (status == TRN_OK) status = unnest(t, &input.rel, &generator, made, error);
   if (status == TRN_OK) status = name_generated(t, made, (const char *const *)view->columns, view->n_columns, error);
   if (status == TRN_OK) status = spark__scope_values(t, input.scope, &values, &count, error);
   spark_value *all = TRN_NEW_N(t->arena, spark_value, count + made->count);

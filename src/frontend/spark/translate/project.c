@@ -319,6 +319,8 @@ trn_status spark__select_list(spark_translator *t, spark_context *context, Spark
     if (status == TRN_OK && *out_count == at + 1) status = name_cast(t, item, &(*out)[at], error);
     if (status != TRN_OK) break;
     if (*out_count == at + 1) name_lateral(context, &(*out)[at]);
+    if (*out_count == at + 1 && (*out)[at].is_generator) status = spark__declare_generator(t, context, &(*out)[at], error);
+    if (status != TRN_OK) break;
     if (item->expr_type_case != SPARK__CONNECT__EXPRESSION__EXPR_TYPE_ALIAS || !is_lateral(&(*out)[at])) continue;
     context->laterals[context->lateral_count++] =
         (spark_lateral){.name = (*out)[at].name, .hash = spark__name_hash((*out)[at].name), .item = (uint32_t)at, .value = (*out)[at].expr};
@@ -352,11 +354,12 @@ trn_status spark__filter_by(spark_translator *t, spark_relation *relation, const
   context.use_below = true;
   trn_status status = spark__expression(t, condition, &value, error);
   spark__context_end(t, &context);
+  if (status == TRN_OK) status = spark__refuse_generators(t, &value, "'Filter %s", error);
   if (status != TRN_OK) return status;
-  if (!value.has_aggregate && !value.is_generator && has_window(value.expr, 0))
+  if (!value.has_aggregate && has_window(value.expr, 0))
     return spark__error(t, error, TRN_INVALID_ARGUMENT, "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE", ((trn_position){-1, -1}),
                         "clauseName", "WHERE", NULL);
-  bool misplaced = value.has_aggregate || value.is_generator || has_window(value.expr, 0);
+  bool misplaced = value.has_aggregate || has_window(value.expr, 0);
   if (misplaced) {
     const char *text = spark__sql_text(t, value.name);
     if (!text) return trn__no_memory(error);

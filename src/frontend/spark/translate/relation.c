@@ -456,6 +456,7 @@ void spark__translator_sql_options(spark_translator *t, spark_sql_options *out) 
   read_flag(t, "spark.sql.ansi.doubleQuotedIdentifiers", false, &quoted);
   read_flag(t, "spark.sql.legacy.setopsPrecedence.enabled", false, &out->legacy_setops_precedence);
   read_flag(t, "spark.sql.legacy.exponentLiteralAsDecimal.enabled", false, &out->exponent_as_decimal);
+  read_flag(t, "spark.sql.legacy.identifierClause", false, &out->legacy_identifier_clause);
   out->double_quoted_identifiers = quoted && t->ansi;
 }
 

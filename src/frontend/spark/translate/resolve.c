@@ -400,6 +400,8 @@ static trn_status try_context(lookup *l, spark_context *context) {
     if (l->found) context->found_below = true;
   }
   if (status == TRN_OK && !l->found) status = try_laterals(l, context);
+  if (status == TRN_OK && !l->found && context->generated && !context->in_aggregate)
+    status = try_scope(l, context->generated);
   return status;
 }
 

@@ -69,6 +69,7 @@ typedef struct spark_context {
   uint32_t lateral_count;
   bool lateral_used;                       /* some were: they need projections of their own */
   struct spark_aggregation *aggregation;   /* HAVING, ORDER BY, select list of an aggregation */
+  const spark_scope *generated;            /* what the generators before gave: looked up last */
   unsigned in_aggregate;                   /* inside an aggregate function's arguments */
   const Spark__Connect__TrnSelect *select; /* whose named windows are in force */
 } spark_context;
@@ -319,6 +320,15 @@ trn_status spark__project_to(spark_translator *t, const trn_rel *input, const tr
 /* Items of lateral aliases move with what they stand for. */
 trn_status spark__expand_generators(spark_translator *t, spark_relation *input, const spark_value **values,
                                     size_t *count, const spark_context *context, trn_error **error);
+bool spark__holds_generator(spark_translator *t, const trn_expr *expr);
+/* UNSUPPORTED_GENERATOR.NESTED_IN_EXPRESSIONS: before aggregations hide what is inside of values. */
+trn_status spark__refuse_nested_generators(spark_translator *t, const spark_value *values, size_t count,
+                                           trn_error **error);
+/* UNSUPPORTED_GENERATOR.OUTSIDE_SELECT; plan: a format that takes the value's name. */
+trn_status spark__refuse_generators(spark_translator *t, const spark_value *value, const char *plan, trn_error **error);
+/* The items behind the generator may name what it gives. */
+trn_status spark__declare_generator(spark_translator *t, spark_context *context, spark_value *generator,
+                                    trn_error **error);
 /* SORT of the relation by keys that are resolved. */
 trn_status spark__sort_by(spark_translator *t, spark_relation *relation, const trn_expr **keys,
                           const trn_sort_flags *flags, size_t count, bool is_global, trn_error **error);

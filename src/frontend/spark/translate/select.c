@@ -11,6 +11,7 @@ typedef struct selection {
   spark_value *values;
   size_t count;
   spark_aggregation aggregation;
+  const spark_scope *generated; /* what generators of the select list give */
   spark_scope *output;
   /* ORDER BY over an aggregation */
   const trn_expr **keys;
@@ -58,7 +59,7 @@ static bool group_alias(selection *s, const Spark__Connect__Expression *e, spark
   bool found = false;
   if (spark__scope_find(s->t, s->input.scope, parts[0]) != UINT32_MAX) return false;
   for (size_t i = 0; i < s->count && !found; i++) {
-    if (!s->values[i].is_alias || !s->values[i].name || !spark__name_equal(s->t, s->values[i].name, parts[0])) continue;
+    if (!s->values[i].is_alias || s->values[i].is_generator || !s->values[i].name || !spark__name_equal(s->t, s->values[i].name, parts[0])) continue;
     *out = s->values[i];
     found = true;
   }
@@ -74,10 +75,19 @@ static trn_status group_value(selection *s, const Spark__Connect__Expression *e,
 
 /* Every item without an aggregate function is a key. */
 static trn_status group_all(selection *s, spark_value **keys, size_t *count, trn_error **error) {
-  *keys = TRN_NEW_N(s->t->arena, spark_value, s->count);
+  size_t capacity = s->count;
+  for (size_t i = 0; i < s->count; i++) capacity += s->values[i].is_generator ? s->values[i].expr->arg_count : 0;
+  *keys = TRN_NEW_N(s->t->arena, spark_value, capacity);
   if (!*keys) return trn__no_memory(error);
-  for (size_t i = 0; i < s->count; i++)
-    if (!s->values[i].has_aggregate && !s->values[i].is_foldable) (*keys)[(*count)++] = s->values[i];
+  for (size_t i = 0; i < s->count; i++) {
+    const spark_value *value = &s->values[i];
+    if (!value->is_generator && !value->has_aggregate && !value->is_foldable) (*keys)[(*count)++] = *value;
+    /* a generator stands above the aggregation: its arguments do not */
+    for (uint32_t k = 0; value->is_generator && k < value->expr->arg_count; k++)
+      if (spark__expr_contains(value->expr->args[k], TRN_EXPR_COLUMN) &&
+          !spark__expr_contains(value->expr->args[k], TRN_EXPR_AGGREGATE))
+        (*keys)[(*count)++] = (spark_value){.expr = value->expr->args[k], .name = value->name};
+  }
   return TRN_OK;
 }
 
@@ -126,8 +136,13 @@ static trn_status group_keys(selection *s, trn_error **error) {
   } else {
     keys = TRN_NEW_N(t->arena, spark_value, select->n_group_by);
     if (!keys) return trn__no_memory(error);
-    for (; count < select->n_group_by && status == TRN_OK; count++)
+    for (; count < select->n_group_by && status == TRN_OK; count++) {
       status = group_value(s, select->group_by[count], &keys[count], error);
+      if (status == TRN_OK && spark__holds_generator(t, keys[count].expr))
+        return spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_EXPR_FOR_OPERATOR",
+                            spark__position(t, select->group_by[count]), "invalidExprSqls",
+                            spark__sql_text(t, keys[count].name), NULL);
+    }
   }
   if (status == TRN_OK && select->group_type >= SPARK__CONNECT__AGGREGATE__GROUP_TYPE__GROUP_TYPE_ROLLUP)
     status = group_sets(s, &keys, &count, error);
@@ -220,14 +235,48 @@ static trn_status check_qualify(const selection *s, const trn_expr *qualify, trn
                       spark__position(s->t, s->select->qualify), NULL);
 }
 
+/* What a generator gives comes to be above the aggregation: beside it no item can name it. */
+static trn_status refuse_generated(selection *s, trn_error **error) {
+  for (uint32_t i = 0; s->generated && i < s->generated->count; i++) {
+    const spark_column *column = &s->generated->columns[i];
+    char *name = (char *)column->name;
+    if (column->expr->kind != TRN_EXPR_COLUMN) continue; /* a field of inline's struct */
+    for (size_t k = 0; k < s->count; k++)
+      if (spark__expr_uses(s->values[k].expr, &column->expr, 1))
+        return spark__unresolved_column(s->t, s->input.scope, &name, 1, s->values[k].expr->position, error);
+  }
+  return TRN_OK;
+}
+
+/* As Spark has it: the generators stand in a projection over the aggregation, HAVING and ORDER BY over that. */
+static trn_status generators_over(selection *s, spark_relation *out, trn_error **error) {
+  spark_translator *t = s->t;
+  const Spark__Connect__TrnSelect *select = s->select;
+  spark_relation below = {.scope = s->input.scope};
+  if (select && select->qualify)
+    return spark__unimplemented(t, spark__position(t, select->qualify), error, "QUALIFY over a generator in an aggregation");
+  trn_status status = spark__aggregation_relation(t, &s->aggregation, s->input.rel, &below.rel, error);
+  if (status == TRN_OK) status = spark__project(t, &below, s->values, s->count, &s->context, out, error);
+  if (status != TRN_OK) return status;
+  out->scope->below = NULL;
+  if (select && select->having) status = spark__filter_by(t, out, select->having, error);
+  if (status == TRN_OK && select && select->distinct) status = spark__distinct(t, out, error);
+  if (status != TRN_OK || !s->order) return status;
+  return spark__sort_relation(t, out, s->order->order, s->order->n_order, s->order->all, s->order->is_global, select, error);
+}
+
 static trn_status with_aggregation(selection *s, spark_relation *out, trn_error **error) {
   spark_translator *t = s->t;
   const trn_expr *having = NULL, *qualify = NULL;
-  trn_status status = TRN_OK;
+  bool generates = false;
+  trn_status status = spark__refuse_nested_generators(t, s->values, s->count, error);
+  if (status == TRN_OK) status = refuse_generated(s, error);
   for (size_t i = 0; i < s->count && status == TRN_OK; i++)
     status = spark__aggregation_lift(t, &s->aggregation, s->values[i].expr, &s->values[i].expr, error);
   for (uint32_t i = 0; i < s->context.lateral_count; i++)
     s->context.laterals[i].value = s->values[s->context.laterals[i].item].expr;
+  for (size_t i = 0; i < s->count; i++) generates |= s->values[i].is_generator;
+  if (status == TRN_OK && generates) return generators_over(s, out, error);
   if (status == TRN_OK) status = spark__output_scope(t, s->values, NULL, s->count, &s->output, error);
   if (status != TRN_OK) return status;
   s->aggregation.output = s->output;
@@ -304,6 +353,8 @@ static trn_status run(selection *s, Spark__Connect__Expression *const *list, siz
   s->context.select = s->select;
   trn_status status = spark__select_list(t, &s->context, list, count, &s->values, &s->count, error);
   for (size_t i = 0; i < s->count; i++) aggregated |= s->values[i].has_aggregate;
+  s->generated = s->context.generated;
+  s->context.generated = NULL; /* GROUP BY does not see it */
   if (status == TRN_OK && aggregated) status = group_keys(s, error);
   spark__context_end(t, &s->context); /* what follows has contexts of its own beside it, not inside it */
   if (status != TRN_OK) return status;
@@ -364,6 +415,7 @@ trn_status spark__sort_relation(spark_translator *t, spark_relation *relation,
     status = spark__expression(t, item->child, &value, error);
     keys[i] = value.expr;
     if (status == TRN_OK) status = spark__refuse_subqueries(t, value.expr, relation->scope, error);
+    if (status == TRN_OK) status = spark__refuse_generators(t, &value, "Sort [%s ASC NULLS FIRST], true", error);
     if (status == TRN_OK) status = spark__refuse_unordered(t, &value, flags[i], error);
     if (status == TRN_OK && value.has_aggregate)
       status = spark__error(t, error, TRN_INVALID_ARGUMENT, "UNSUPPORTED_EXPR_FOR_OPERATOR",

@@ -10,6 +10,7 @@
 #include "arrow/arrow_util.h"
 #include "catalog/command.h"
 #include "frontend/spark/translate/scope.h"
+#include "frontend/spark/translate/values.h"
 
 /* ---- names ---- */
 
@@ -396,8 +397,66 @@ static const char *view_mode(const trn_table_info *info) {
   return "COMPENSATION";
 }
 
+/* Whether Spark reads `from` as `to` without a cast that may fail. */
+static bool can_up_cast(const trn_type *from, const trn_type *to, unsigned depth) {
+  static const trn_type_id ranks[] = {TRN_TYPE_INT8,  TRN_TYPE_INT16,   TRN_TYPE_INT32,
+                                      TRN_TYPE_INT64, TRN_TYPE_FLOAT32, TRN_TYPE_FLOAT64};
+  static const int digits[] = {3, 5, 10, 20}; /* of the integers, as decimals */
+  int from_rank = -1, to_rank = -1;
+  if (trn__type_equal(from, to) || from->id == TRN_TYPE_NULL) return true;
+  if (depth > TRN_PLAN_DEPTH_MAX) return false;
+  bool nested = from->id == TRN_TYPE_ARRAY || from->id == TRN_TYPE_MAP || from->id == TRN_TYPE_STRUCT;
+  if (nested) {
+    if (from->id != to->id || from->field_count != to->field_count) return false;
+    for (uint32_t i = 0; i < from->field_count; i++)
+      if ((from->fields[i].nullable && !to->fields[i].nullable) ||
+          !can_up_cast(from->fields[i].type, to->fields[i].type, depth + 1))
+        return false;
+    return true;
+  }
+  if (spark__is_string(to)) return from->id != TRN_TYPE_BINARY;
+  bool times = to->id == TRN_TYPE_TIMESTAMP || to->id == TRN_TYPE_TIMESTAMP_NTZ;
+  if (times) return from->id == TRN_TYPE_DATE || from->id == TRN_TYPE_TIMESTAMP || from->id == TRN_TYPE_TIMESTAMP_NTZ;
+  for (int i = 0; i < 6; i++) {
+    if (from->id == ranks[i]) from_rank = i;
+    if (to->id == ranks[i]) to_rank = i;
+  }
+  if (from_rank >= 0 && to_rank >= 0) return from_rank < to_rank;
+  if (to->id != TRN_TYPE_DECIMAL) return from->id == TRN_TYPE_DECIMAL && to_rank >= 4 && from->precision <= (to_rank == 4 ? 7 : 15);
+  if (from->id == TRN_TYPE_DECIMAL)
+    return to->scale >= from->scale && to->precision - to->scale >= from->precision - from->scale;
+  return from_rank >= 0 && from_rank < 4 && to->precision - to->scale >= digits[from_rank];
+}
+
+static trn_status refuse_up_cast(spark_translator *t, const spark_value *value, const trn_type *to, trn_error **error) {
+  const char *source = spark__quoted_type(t, value->expr->type), *target = spark__quoted_type(t, to);
+  trn_strbuf name = {0};
+  for (uint32_t i = 0; value->qualifier && i < value->qualifier->count; i++)
+    trn__strbuf_printf(&name, "%s.", value->qualifier->parts[i]);
+  trn__strbuf_puts(&name, value->name ? value->name : "");
+  const char *text = spark__finish_text(t, &name);
+  if (!source || !target || !text) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "CANNOT_UP_CAST_DATATYPE", (trn_position){-1, -1}, "expression", text,
+                      "sourceType", source, "targetType", target, "details",
+                      "The type path of the target object is:\n\nYou can either add an explicit cast to the input data or "
+                      "choose a higher precision type of the field in the target object",
+                      NULL);
+}
+
+/* The view as SHOW CREATE TABLE would not say it, but Spark's advice does. */
+static trn_status refuse_view(spark_translator *t, const spark_table_name *name, const trn_table_info *info,
+                              const char *wanted, trn_error **error) {
+  const char *shown = trn__arena_printf(t->arena, "`%s`.`%s`.`%s`", name->shown, name->database, name->name);
+  const char *advice = trn__arena_printf(t->arena, "CREATE OR REPLACE VIEW %s.%s.%s AS %s", name->shown, name->database,
+                                         name->name, info->view_text ? info->view_text : "");
+  if (!shown || !advice) return trn__no_memory(error);
+  return spark__error(t, error, TRN_INVALID_ARGUMENT, "INCOMPATIBLE_VIEW_SCHEMA_CHANGE", (trn_position){-1, -1}, "viewName",
+                      shown, "colName", wanted, "expectedNum", "1", "actualCols", "[]", "suggestion", advice, NULL);
+}
+
 /* The columns that the view had when it was made, by the names that its query gave them, under its own. */
-static trn_status view_columns(spark_translator *t, const trn_table_info *info, spark_relation *out, trn_error **error) {
+static trn_status view_columns(spark_translator *t, const spark_table_name *name, const trn_table_info *info,
+                               spark_relation *out, trn_error **error) {
   const trn_field *fields = NULL;
   spark_value *values = NULL, *picked;
   uint32_t count = 0;
@@ -415,10 +474,12 @@ static trn_status view_columns(spark_translator *t, const trn_table_info *info, 
     const char *wanted = info->view_columns && i < info->view_column_count ? info->view_columns[i] : fields[i].name;
     size_t at = i < given && spark__name_equal(t, values[i].name, wanted) ? i : 0;
     while (at < given && !spark__name_equal(t, values[at].name, wanted)) at++;
-    if (at == given)
-      return spark__error(t, error, TRN_INVALID_ARGUMENT, "INCOMPATIBLE_VIEW_SCHEMA_CHANGE", (trn_position){-1, -1},
-                          "viewName", info->name, "colName", wanted, "expectedNum", "1", "actualCols", "[]", "suggestion", "", NULL);
+    if (at == given) return refuse_view(t, name, info, wanted, error);
     picked[i] = values[at];
+  }
+  for (uint32_t i = 0; i < count && !status; i++) {
+    if (strcmp(mode, "BINDING") == 0 && !can_up_cast(picked[i].expr->type, fields[i].type, 0))
+      return refuse_up_cast(t, &picked[i], fields[i].type, error);
     picked[i].name = fields[i].name;
     if (strcmp(mode, "TYPE EVOLUTION") != 0 && !trn__type_equal(picked[i].expr->type, fields[i].type)) {
       status = spark__cast(t, picked[i].expr, fields[i].type, SPARK_CAST_ANSI, (trn_position){-1, -1}, &picked[i].expr, error);
@@ -513,7 +574,7 @@ static trn_status read_view(spark_translator *t, const spark_table_name *name, c
   spark__plan_id_forget(t, mark);
   state->view_catalog = before.catalog;
   state->view_database = before.database;
-  if (!status) status = view_columns(t, info, out, error);
+  if (!status) status = view_columns(t, name, info, out, error);
   return status ? status : spark__alias_relation(t, out, qualifier->parts, qualifier->count, error);
 }
 

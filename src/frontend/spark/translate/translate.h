@@ -59,6 +59,7 @@ typedef struct spark_value {
   const struct spark_qualifier *qualifier; /* of an attribute: the table's alias or name; relation half only */
   const char *const *aliases; /* several names, of a generator: explode(m) AS (k, v) */
   size_t alias_count;
+  struct spark_generated *generated; /* of a generator in a select list: what it gives, which others may name */
   bool is_literal;      /* a literal as written, not what a cast of one was folded to: decimals take its digits */
   const char *variable_name; /* of a session variable: its name in a select list */
   const char *base_name; /* of an alias: the name without it */
