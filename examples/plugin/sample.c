@@ -99,6 +99,31 @@ static trn_status bracket(void *self, trn_translation *translation, const void *
   return out->expr ? TRN_OK : no_memory(error);
 }
 
+/* sample.count_where(list, x -> x > bound). */
+static trn_status count_over(void *self, trn_translation *translation, const void *message, size_t size,
+                             trn_translated_expr *out, trn_error **error) {
+  piece fields[3];
+  trn_translated_expr list = {0}, bound = {0};
+  trn_edit *edit = trn_translation_edit(translation);
+  (void)self;
+  list.struct_size = bound.struct_size = sizeof list;
+  if (!wire_read(message, size, fields, 3)) return bad_message("sample.CountOver", error);
+  trn_status status = trn_translation_expr(translation, NULL, fields[1].data, fields[1].size, &list, error);
+  if (!status) status = trn_translation_expr(translation, NULL, fields[2].data, fields[2].size, &bound, error);
+  if (status) return status;
+  const trn_type *type = trn_expr_get_type(list.expr);
+  if (trn_type_get_id(type) != TRN_TYPE_ARRAY || !trn_type_is_equal(trn_type_field_type(type, 0), trn_expr_get_type(bound.expr)))
+    return trn_error_set(error, TRN_INVALID_ARGUMENT, NULL, "sample.CountOver is for a list and a value like its elements");
+  const trn_expr *x = trn_edit_lambda_variable(edit, trn_type_field_type(type, 0), true);
+  const trn_expr *sides[2] = {x, bound.expr};
+  const trn_expr *is_over = trn_edit_call(edit, TRN_HOME_NATIVE, ">", trn_edit_type(edit, TRN_TYPE_BOOL), true, sides, 2);
+  const trn_expr *args[2] = {list.expr, trn_edit_lambda(edit, &x, 1, is_over)};
+  out->expr = trn_edit_call(edit, TRN_HOME_LIBRARY, "sample.count_where", trn_edit_type(edit, TRN_TYPE_INT64),
+                            trn_expr_is_nullable(list.expr), args, 2);
+  out->name = "count_over";
+  return out->expr ? TRN_OK : no_memory(error);
+}
+
 static trn_status echo(void *self, trn_translation *translation, const void *message, size_t size, trn_translated *out,
                        trn_error **error) {
   piece fields[2];
@@ -252,17 +277,19 @@ static trn_status make_head(void *user, const trn_registry *registry, const trn_
 
 trn_status trn_plugin_init(trn_registry *registry, const trn_config *config, trn_error **error) {
   static const char *const keys[] = {NULL};
-  trn_translator_ops relation = {0}, expression = {0}, command = {0};
+  trn_translator_ops relation = {0}, expression = {0}, lambda = {0}, command = {0};
   trn_decoder_ops decoder = {0};
-  relation.struct_size = expression.struct_size = command.struct_size = sizeof relation;
+  relation.struct_size = expression.struct_size = lambda.struct_size = command.struct_size = sizeof relation;
   relation.relation = add_column;
   expression.expression = bracket;
+  lambda.expression = count_over;
   command.command = echo;
   decoder.struct_size = sizeof decoder;
   decoder.decode = decode_join;
   trn_status status = trn_config_check_keys(config, keys, error);
   if (!status) status = trn_registry_add_translator(registry, "sample.AddColumn", &relation, NULL, error);
   if (!status) status = trn_registry_add_translator(registry, "sample.Bracket", &expression, NULL, error);
+  if (!status) status = trn_registry_add_translator(registry, "sample.CountOver", &lambda, NULL, error);
   if (!status) status = trn_registry_add_translator(registry, "sample.Echo", &command, NULL, error);
   if (!status) status = trn_registry_add_decoder(registry, "sample.join.v1", &decoder, NULL, error);
   if (!status) status = trn_registry_add_layer(registry, "sample.head", make_head, NULL, error);

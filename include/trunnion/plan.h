@@ -223,6 +223,10 @@ TRN_API bool trn_expr_is_nullable(const trn_expr *expr);
 TRN_API size_t trn_expr_arg_count(const trn_expr *expr);
 TRN_API const trn_expr *trn_expr_arg(const trn_expr *expr, size_t index); /**< NULL beyond the end */
 TRN_API uint32_t trn_expr_column_id(const trn_expr *expr); /**< COLUMN, OUTER, LAMBDA_VARIABLE; else UINT32_MAX */
+/** LAMBDA: the ids of its parameters, in order: its body (its only argument) names them by LAMBDA_VARIABLEs. Other kinds have
+ *  none; UINT32_MAX: beyond the end. Since 0.1. */
+TRN_API size_t trn_expr_lambda_param_count(const trn_expr *expr);
+TRN_API uint32_t trn_expr_lambda_param(const trn_expr *expr, size_t index);
 TRN_API const char *trn_expr_function(const trn_expr *expr); /**< CALL, AGGREGATE, WINDOW (its function's); else NULL */
 TRN_API trn_function_home trn_expr_function_home(const trn_expr *expr);
 TRN_API int trn_expr_volatility(const trn_expr *expr); /**< CALL: 0 immutable, 1 stable, 2 volatile */
@@ -323,6 +327,15 @@ TRN_API const trn_expr *trn_edit_call(trn_edit *edit, trn_function_home home, co
                                       bool nullable, const trn_expr *const *args, size_t count);
 TRN_API const trn_expr *trn_edit_cast(trn_edit *edit, const trn_expr *expr, const trn_type *type, bool is_try);
 TRN_API const trn_expr *trn_edit_case(trn_edit *edit, const trn_expr *const *args, size_t count); /**< as TRN_EXPR_CASE */
+/** A parameter for one lambda, with an id of its own, of the type that the function gives (an element's, ...); what is inside
+ *  of the type may be null, whatever `type` says: lambdas see no promise there. Use it in the body as often as you like.
+ *  Since 0.1. */
+TRN_API const trn_expr *trn_edit_lambda_variable(trn_edit *edit, const trn_type *type, bool nullable);
+/** The lambda (params...) -> body: an argument of a call of a function that takes one; its type is the body's. Beside its
+ *  parameters the body sees what the call sees: columns of the inputs, parameters of the lambdas around it. Without
+ *  parameters: what looks at none. NULL also when one of `params` is no variable or is there twice, or when there are more
+ *  than TRN_LAMBDA_PARAMETERS_MAX (function.h). Since 0.1. */
+TRN_API const trn_expr *trn_edit_lambda(trn_edit *edit, const trn_expr *const *params, size_t count, const trn_expr *body);
 TRN_API const trn_rel *trn_edit_filter(trn_edit *edit, const trn_rel *input, const trn_expr *condition);
 /** New ids, unless an expr is a COLUMN and `keep_ids`. */
 TRN_API const trn_rel *trn_edit_project(trn_edit *edit, const trn_rel *input, const trn_expr *const *exprs, size_t count,

@@ -86,6 +86,13 @@ uint32_t trn_expr_column_id(const trn_expr *expr) {
   return is_column ? expr->u.column : UINT32_MAX;
 }
 
+size_t trn_expr_lambda_param_count(const trn_expr *expr) {
+  return expr->kind == TRN_EXPR_LAMBDA ? expr->u.lambda.param_count : 0;
+}
+uint32_t trn_expr_lambda_param(const trn_expr *expr, size_t index) {
+  return index < trn_expr_lambda_param_count(expr) ? expr->u.lambda.params[index] : UINT32_MAX;
+}
+
 static const trn_expr *function_of(const trn_expr *expr) {
   return expr->kind == TRN_EXPR_WINDOW && expr->arg_count ? expr->args[0] : expr;
 }

@@ -1,6 +1,7 @@
 /* New plans from old ones, from outside: rewriting with a builder, and the guarded form of a scan. */
 #include "plan/edit.h"
 #include "core/query.h"
+#include <trunnion/function.h>
 
 /* ---- rewriting ---- */
 
@@ -159,6 +160,36 @@ const trn_expr *trn_edit_case(trn_edit *edit, const trn_expr *const *args, size_
   for (size_t i = 1; i < count; i += 2) nullable |= args[i]->nullable;
   if (count % 2) nullable |= args[count - 1]->nullable;
   return made(edit, trn__expr_create(edit->arena, TRN_EXPR_CASE, args[1]->type, nullable, args, count));
+}
+
+/* ---- lambdas ---- */
+
+const trn_expr *trn_edit_lambda_variable(trn_edit *edit, const trn_type *type, bool nullable) {
+  if (!type) return NULL;
+  const trn_type *open = trn__type_all_nullable(edit->arena, type, 0);
+  trn_expr *expr = open ? trn__expr_create(edit->arena, TRN_EXPR_LAMBDA_VARIABLE, open, nullable, NULL, 0) : NULL;
+  if (expr) expr->u.column = edit->next_column++;
+  return made(edit, expr);
+}
+
+static bool are_variables(const trn_expr *const *params, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (!params[i] || params[i]->kind != TRN_EXPR_LAMBDA_VARIABLE) return false;
+    for (size_t k = 0; k < i; k++)
+      if (params[k]->u.column == params[i]->u.column) return false;
+  }
+  return true;
+}
+
+const trn_expr *trn_edit_lambda(trn_edit *edit, const trn_expr *const *params, size_t count, const trn_expr *body) {
+  if (!body || count > TRN_LAMBDA_PARAMETERS_MAX || !are_variables(params, count)) return NULL;
+  trn_expr *expr = trn__expr_create(edit->arena, TRN_EXPR_LAMBDA, body->type, body->nullable, &body, 1);
+  uint32_t *ids = TRN_NEW_N(edit->arena, uint32_t, count ? count : 1);
+  if (!expr || !ids) return made(edit, NULL);
+  for (size_t i = 0; i < count; i++) ids[i] = params[i]->u.column;
+  expr->u.lambda.param_count = (uint32_t)count;
+  expr->u.lambda.params = ids;
+  return expr;
 }
 
 const trn_rel *trn_edit_filter(trn_edit *edit, const trn_rel *input, const trn_expr *condition) {

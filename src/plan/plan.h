@@ -38,6 +38,8 @@ const trn_type *trn__type_array(trn_arena *arena, const trn_type *element, bool 
 const trn_type *trn__type_map(trn_arena *arena, const trn_type *key, const trn_type *value, bool value_contains_null);
 const trn_type *trn__type_other(trn_arena *arena, const char *format, size_t size); /* copies the format */
 const trn_type *trn__type_struct(trn_arena *arena, const trn_field *fields, size_t count); /* copies the fields */
+/* The same, but elements, values and fields inside may be null at every depth; callers begin with `depth` 0. */
+const trn_type *trn__type_all_nullable(trn_arena *arena, const trn_type *type, unsigned depth);
 const trn_type *trn__type_copy(trn_arena *arena, const trn_type *type); /* deep; NULL: no memory */
 bool trn__type_equal(const trn_type *a, const trn_type *b);          /* nested names and nullability count */
 bool trn__type_same_shape(const trn_type *a, const trn_type *b);     /* nullability and nested names do not */

@@ -81,6 +81,20 @@ const trn_type *trn__type_struct(trn_arena *arena, const trn_field *fields, size
   return type_nested(arena, TRN_TYPE_STRUCT, fields, count);
 }
 
+const trn_type *trn__type_all_nullable(trn_arena *arena, const trn_type *type, unsigned depth) {
+  if (!type->field_count || depth > TRN_TYPE_DEPTH_MAX) return type;
+  trn_field *fields = TRN_NEW_N(arena, trn_field, type->field_count);
+  if (!fields) return NULL;
+  for (uint32_t i = 0; i < type->field_count; i++) {
+    fields[i] = type->fields[i];
+    fields[i].nullable = true;
+    if (!(fields[i].type = trn__type_all_nullable(arena, fields[i].type, depth + 1))) return NULL;
+  }
+  if (type->id == TRN_TYPE_STRUCT) return trn__type_struct(arena, fields, type->field_count);
+  if (type->id == TRN_TYPE_MAP) return trn__type_map(arena, fields[0].type, fields[1].type, true);
+  return trn__type_array(arena, fields[0].type, true);
+}
+
 /* ---- comparison ---- */
 
 static bool is_same(const trn_type *a, const trn_type *b, bool exact) {

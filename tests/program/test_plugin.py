@@ -81,6 +81,18 @@ class Bracket(Expression):
     def __repr__(self):
         return "bracket"
 
+class CountOver(Expression):
+    def __init__(self, *columns):
+        super().__init__()
+        self.columns = columns
+    def to_plan(self, session):
+        expression = self._create_proto_expression()
+        parts = [column._expr.to_plan(session).SerializeToString() for column in self.columns]
+        expression.extension.CopyFrom(packed("sample.CountOver", *parts))
+        return expression
+    def __repr__(self):
+        return "count_over"
+
 def bracket(column):
     return Column(Bracket(column))
 
@@ -145,6 +157,25 @@ print(json.dumps({
         "select": [["<a>", 1], ["<b>", 2], [None, 3]], "name": ["bracket"],
         "filter": [["b", 2]], "aggregate": [["<b>"]], "group": [[1, "<a>"], [2, "<b>"], [3, None]],
         "inside": [["<<a>>"], ["<<b>>"], [None]],
+    }
+
+
+def test_an_expression_of_ones_own_has_a_lambda(pyspark):
+    got = pyspark("""
+df = spark.sql("SELECT * FROM VALUES (array(1L, 5L, NULL, 9L), 4L), (array(), 0L), (NULL, 1L), (array(7L), NULL) AS t(xs, k)")
+over = lambda xs, k: Column(CountOver(xs, k))
+print(json.dumps({
+    "column": rows(df.select(over(F.col("xs"), F.col("k")))), "literal": rows(df.select(over(F.col("xs"), F.lit(1).cast("bigint")), "k")),
+    "never null": rows(df.select(over(F.sequence(F.col("k"), F.col("k") + 3), F.col("k") + 1))),
+    "filter": rows(df.filter(over(F.col("xs"), F.col("k")) > 1).select("k")),
+    "aggregate": rows(df.select(over(F.collect_list("k"), F.min("k")))),
+    "twice": rows(df.select(over(F.array(over(F.col("xs"), F.col("k"))), F.lit(0).cast("bigint")))),
+    "wrong": error_of(lambda: df.select(over(F.col("k"), F.col("k"))).collect()),
+}))""")
+    assert "for a list and a value like its elements" in got.pop("wrong")
+    assert got == {
+        "column": [[2], [0], [None], [0]], "literal": [[2, 4], [0, 0], [None, 1], [1, None]], "never null": [[2], [2], [2], [None]],
+        "filter": [[4]], "aggregate": [[2]], "twice": [[1], [0], [0], [0]],
     }
 
 

@@ -61,6 +61,15 @@ static void ignore(void *object) {
   (void)object;
 }
 
+/* count_where(list, x -> x > bound), whatever these are. */
+static const trn_expr *count_where(trn_edit *edit, const trn_expr *list, const trn_expr *bound) {
+  const trn_type *bigint = trn_edit_type(edit, TRN_TYPE_INT64);
+  const trn_expr *x = trn_edit_lambda_variable(edit, bigint, true), *sides[2] = {x, bound};
+  const trn_expr *holds = trn_edit_call(edit, TRN_HOME_NATIVE, ">", trn_edit_type(edit, TRN_TYPE_BOOL), true, sides, 2);
+  const trn_expr *args[2] = {list, trn_edit_lambda(edit, &x, 1, holds)};
+  return trn_edit_call(edit, TRN_HOME_LIBRARY, "sample.count_where", bigint, true, args, 2);
+}
+
 /* range(3) joined with itself, sorted. */
 static trn_status build(void *user, trn_edit *edit, const trn_rel **root, const char *const **names,
                         trn_error **error) {
@@ -71,7 +80,7 @@ static trn_status build(void *user, trn_edit *edit, const trn_rel **root, const 
   const trn_expr *equal = trn_edit_call(edit, TRN_HOME_NATIVE, "=", trn_edit_type(edit, TRN_TYPE_BOOL), false, keys, 2);
   const trn_rel *join = trn_edit_join(edit, TRN_JOIN_INNER, left, right, equal);
   if (user) join = trn_edit_join(edit, TRN_JOIN_INNER, join, trn_edit_plan(edit, user), NULL);
-  const trn_expr *key = trn_edit_column(edit, join, 0);
+  const trn_expr *key = count_where(edit, trn_edit_column(edit, join, 0), trn_edit_column(edit, join, 1));
   const bool descends = true;
   *root = trn_edit_sort(edit, join, &key, &descends, 1);
   *names = columns;

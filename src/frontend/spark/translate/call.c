@@ -142,17 +142,7 @@ trn_status spark__gives(spark_builder *b, const trn_expr *expr, const trn_expr *
 }
 
 const trn_type *spark__all_nullable(spark_translator *t, const trn_type *type, unsigned depth) {
-  if (!type->field_count || depth > TRN_TYPE_DEPTH_MAX) return type;
-  trn_field *fields = TRN_NEW_N(t->arena, trn_field, type->field_count);
-  if (!fields) return NULL;
-  for (uint32_t i = 0; i < type->field_count; i++) {
-    fields[i] = type->fields[i];
-    fields[i].nullable = true;
-    if (!(fields[i].type = spark__all_nullable(t, fields[i].type, depth + 1))) return NULL;
-  }
-  if (type->id == TRN_TYPE_STRUCT) return trn__type_struct(t->arena, fields, type->field_count);
-  if (type->id == TRN_TYPE_MAP) return trn__type_map(t->arena, fields[0].type, fields[1].type, true);
-  return trn__type_array(t->arena, fields[0].type, true);
+  return trn__type_all_nullable(t->arena, type, depth);
 }
 
 /* ---- the row's letters ---- */
