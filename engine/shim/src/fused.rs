@@ -169,11 +169,13 @@ pub fn unpacked_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(whole.data)
 }
 
-/// An expression that may be packed: closed but for columns, and the same however often it is computed.
+/// An expression that may be packed: closed but for columns, and the same however often and whenever it is computed (a
+/// query's time is put in by the optimizer, which does not see what is packed).
 fn may_fuse(expr: &Expr) -> bool {
-    let (mut used, mut bound) = (HashSet::new(), HashSet::new());
+    let (mut used, mut bound, mut is_immutable) = (HashSet::new(), HashSet::new(), true);
     let walked = expr.apply(|part| {
         match part {
+            Expr::ScalarFunction(call) => is_immutable &= call.func.signature().volatility == Volatility::Immutable,
             // Variables have names of their own, whichever lambda they belong to.
             Expr::LambdaVariable(variable) => _ = used.insert(variable.name.as_str()),
             Expr::Lambda(lambda) => bound.extend(lambda.params.iter().map(String::as_str)),
@@ -181,7 +183,7 @@ fn may_fuse(expr: &Expr) -> bool {
         }
         Ok(TreeNodeRecursion::Continue)
     });
-    walked.is_ok() && used.is_subset(&bound) && !expr.is_volatile()
+    walked.is_ok() && used.is_subset(&bound) && is_immutable && !expr.is_volatile()
 }
 
 /// A function with lambdas. The engine moves expressions between schemas and leaves their lambdas' variables where they were

@@ -25,7 +25,7 @@ use crate::features::datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
 };
 use crate::features::futures::stream::iter;
-use crate::source::Source;
+use crate::source::{Source, check_rows};
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -150,8 +150,10 @@ impl Rows {
             if place.kind == MessageHeader::DictionaryBatch {
                 return Err(Failure::unimplemented("dictionaries in bytes of the caller's"));
             }
-            self.count += self.decode(&decoder, &place)?.map_or(0, |batch| batch.num_rows());
+            let rows = self.decode(&decoder, &place)?.map_or(0, |batch| batch.num_rows());
+            self.count = self.count.saturating_add(rows);
             at = place.bytes.end;
+            check_rows(self.count, at)?;
             check()?;
         }
         if at > start {

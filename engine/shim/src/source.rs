@@ -1,7 +1,8 @@
 //! Table providers: files, rows in memory.
 use crate::abi::Kv;
+use crate::cancel::check;
 use crate::error::{Failure, Fallible};
-use crate::features::arrow::array::{RecordBatch, RecordBatchReader};
+use crate::features::arrow::array::{Array, RecordBatch, RecordBatchReader};
 use crate::features::arrow::buffer::Buffer;
 use crate::features::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use crate::features::arrow::ffi::FFI_ArrowSchema;
@@ -223,7 +224,7 @@ pub unsafe fn files(
 }
 
 /// Contiguous runs of rows, one per partition, so that partition order is row order; batches of the engine's size.
-fn split(batches: Vec<RecordBatch>, partitions: usize, batch_size: usize) -> Vec<Vec<RecordBatch>> {
+fn split(batches: Vec<RecordBatch>, partitions: usize, batch_size: usize) -> Fallible<Vec<Vec<RecordBatch>>> {
     let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
     let partitions = partitions.min(rows.div_ceil(batch_size)).max(1);
     let target = rows.div_ceil(partitions).max(1);
@@ -243,9 +244,20 @@ fn split(batches: Vec<RecordBatch>, partitions: usize, batch_size: usize) -> Vec
             }
             at += count;
             filled += count;
+            check()?;
         }
     }
-    out
+    Ok(out)
+}
+
+/// Rows cost a bit at least, but for those of no columns or of nulls only: as many as one likes cost nothing to claim.
+pub fn check_rows(rows: usize, bytes: usize) -> Fallible<()> {
+    const FREE: usize = 1 << 24;
+    const PER_BYTE: usize = 1 << 10;
+    match rows > FREE.saturating_add(bytes.saturating_mul(PER_BYTE)) {
+        true => Err(Failure::exhausted(format!("{rows} rows in {bytes} bytes are more than are read"))),
+        false => Ok(()),
+    }
 }
 
 /// Inside, columns are named by their places: names from outside may repeat.
@@ -258,11 +270,17 @@ fn memory(session: &Session, schema: SchemaRef, batches: Vec<RecordBatch>) -> Fa
         .collect();
     let inner = Arc::new(Schema::new(fields));
     let mut renamed = Vec::with_capacity(batches.len());
+    let (mut rows, mut bytes) = (0_usize, 0_usize);
     for batch in batches {
+        rows = rows.saturating_add(batch.num_rows());
+        for column in batch.columns() {
+            bytes = bytes.saturating_add(column.to_data().get_slice_memory_size()?);
+        }
+        check_rows(rows, bytes)?;
         let options = crate::features::arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         renamed.push(RecordBatch::try_new_with_options(Arc::clone(&inner), batch.columns().to_vec(), &options)?);
     }
-    let partitions = split(renamed, session.state.config().target_partitions().max(1), session.batch_size());
+    let partitions = split(renamed, session.state.config().target_partitions().max(1), session.batch_size())?;
     let provider = Arc::new(MemTable::try_new(inner, partitions)?);
     Ok(Arc::new(Source { provider, schema }))
 }

@@ -1,5 +1,6 @@
 //! Cancelling what computes for long without giving anything out: a nested loop join whose condition is rarely true does
-//! not come back to its caller for as long as it runs. Its condition looks whether the query is cancelled.
+//! not come back to its caller for as long as it runs. Its condition looks whether the query is cancelled, and sees to it
+//! that what else waits for the thread is run elsewhere.
 use crate::error::{Failure, Fallible};
 use crate::features::arrow::array::RecordBatch;
 use crate::features::arrow::datatypes::{DataType, FieldRef, Schema};
@@ -10,10 +11,41 @@ use crate::features::datafusion::physical_expr::PhysicalExpr;
 use crate::features::datafusion::physical_plan::ExecutionPlan;
 use crate::features::datafusion::physical_plan::joins::utils::JoinFilter;
 use crate::features::datafusion::physical_plan::joins::{NestedLoopJoinExec, NestedLoopJoinExecBuilder};
+use crate::features::tokio::runtime::{Handle, RuntimeFlavor};
+use crate::features::tokio::task::block_in_place;
+use std::cell::Cell;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// For so long a thread of the runtime may compute before its other tasks are given to another thread.
+const STAY: Duration = Duration::from_millis(10);
+/// Evaluations with less than this between them have not gone back to the runtime, as far as can be told from here.
+const PAUSE: Duration = Duration::from_millis(2);
+
+thread_local! {
+    /// When the present run of evaluations began, and when the last of them ended.
+    static BUSY: Cell<Option<(Instant, Instant)>> = const { Cell::new(None) };
+}
+
+/// Computes; after a while as what blocks its thread, so that queries of others are not held up by it.
+fn compute_beside_others<T>(compute: impl FnOnce() -> T) -> T {
+    let now = Instant::now();
+    let begin = match BUSY.get() {
+        Some((begin, last)) if now - last < PAUSE => begin,
+        _ => now,
+    };
+    let is_worker =
+        || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    let value = match now - begin > STAY && is_worker() {
+        true => block_in_place(compute),
+        false => compute(),
+    };
+    BUSY.set(Some((begin, Instant::now())));
+    value
+}
 
 #[derive(Debug)]
 struct Watched {
@@ -57,7 +89,7 @@ impl PhysicalExpr for Watched {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         match self.is_cancelled.load(Ordering::Relaxed) {
             true => Err(Failure::cancelled().into()),
-            false => self.inner.evaluate(batch),
+            false => compute_beside_others(|| self.inner.evaluate(batch)),
         }
     }
 
