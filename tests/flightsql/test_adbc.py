@@ -168,9 +168,16 @@ def test_either_dialect_over_the_same_tables(connect, table):
         assert cursor.fetchall() == [("7!",)]
 
 
-def test_a_long_query_leaves_the_server_alive_and_a_cancel_frees_it(connect):
-    ten = "(" + " UNION ALL ".join(f"SELECT {i} AS v" for i in range(10)) + ")"
-    slow = "SELECT SUM((t0.v * 7 + t1.v * 5 + t8.v) % 11) FROM " + " CROSS JOIN ".join(f"{ten} AS t{i}" for i in range(9))
+TEN = "(" + " UNION ALL ".join(f"SELECT {i} AS v" for i in range(10)) + ")"
+# Many rows; and none, whose condition is tried on 10^11 pairs.
+LONG = {
+    "rows": "SELECT SUM((t0.v * 7 + t1.v * 5 + t8.v) % 11) FROM " + " CROSS JOIN ".join(f"{TEN} AS t{i}" for i in range(9)),
+    "nothing": "SELECT COUNT(*) FROM generate_series(1, 1000000) a JOIN generate_series(1, 100000) b ON a.value * b.value % 7 < -1",
+}
+
+
+@pytest.mark.parametrize("slow", LONG.values(), ids=LONG)
+def test_a_long_query_leaves_the_server_alive_and_a_cancel_frees_it(connect, slow):
     cursor = connect().cursor()
     said = []
 
