@@ -295,6 +295,21 @@ def test_values_of_the_nearest_directory(session, tmp_path):
     assert session.read.csv(str(table), header=True, inferSchema=True, multiLine=True).collect() == [(7, 2)]
 
 
+def test_text_files_whose_names_look_like_patterns_are_read(session, tmp_path):
+    (tmp_path / "a[1].txt").write_text("one\n")
+    (tmp_path / "b[1]/k=1").mkdir(parents=True)
+    (tmp_path / "b[1]/k=1/x.txt").write_text("two\n")
+    assert session.read.text(f"{tmp_path}/a[1].txt").collect() == [("one",)]
+    assert session.read.text(f"{tmp_path}/b[1]").collect() == [("two", 1)]
+
+
+def test_text_files_that_are_too_many_are_refused(session, tmp_path):
+    for i in range(10001):
+        (tmp_path / f"{i}.txt").touch()
+    with pytest.raises(PySparkException, match="TRN_SOURCE_FILES_MAX"):
+        session.read.text(str(tmp_path)).collect()
+
+
 if __name__ == "__main__":
     real = SparkSession.builder.remote(sys.argv[1]).create()
     with tempfile.TemporaryDirectory() as place:

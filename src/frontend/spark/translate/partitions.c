@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { LEVELS_MAX = 64, DIRECTORIES_MAX = 1 << 20, PATH_BYTES_MAX = 4096 };
 
@@ -196,7 +197,7 @@ trn_status spark__partitions(spark_translator *t, const char *const *paths, size
     if (strncmp(from, "file:", 5) == 0) from += 5;
     while (from[0] == '/' && from[1] == '/') from++;
     size_t size = strlen(from);
-    if (strstr(from, "://") || strpbrk(from, "*?[{") || size + 1 >= PATH_BYTES_MAX) continue;
+    if (strstr(from, "://") || size + 1 >= PATH_BYTES_MAX || (strpbrk(from, "*?[{") && access(from, F_OK) != 0)) continue;
     memcpy(path, from, size + 1);
     while (size > 1 && path[size - 1] == '/') path[--size] = '\0';
     status = directory(w, path, size, 0);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "frontend/spark/translate/infer.h"
 
@@ -140,7 +141,7 @@ trn_status spark__select_files(spark_translator *t, const char *const *paths, si
     const char *path = paths[i];
     if (strncmp(path, "file:", 5) == 0) path += 5;
     while (path[0] == '/' && path[1] == '/') path++;
-    if (strstr(path, "://") || strpbrk(path, "*?[{")) out->local = false;
+    if (strstr(path, "://") || (strpbrk(path, "*?[{") && access(path, F_OK) != 0)) out->local = false;
     else if (*path) status = add_path(&s, path, 0);
   }
   return status;

@@ -62,6 +62,9 @@ static trn_status find_text_files(spark_translator *t, spark_file_read *read, tr
     if (access(path, F_OK) != 0)
       status = spark__error(t, error, TRN_NOT_FOUND, "PATH_NOT_FOUND", NOWHERE, "path", shown, NULL);
   }
+  if (!status && !read->list.local)
+    status = trn_error_set(error, TRN_RESOURCE_EXHAUSTED, NULL, "More text files than TRN_SOURCE_FILES_MAX (%u).",
+                           TRN_SOURCE_FILES_MAX);
   if (!status) status = find_compression(t, read, &compression, error);
   read->options = (spark_read_options){.items = TRN_NEW_N(t->arena, trn_kv, 1)};
   return status || read->options.items ? status : trn__no_memory(error);
