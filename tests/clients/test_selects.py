@@ -22,6 +22,8 @@ select * except (s, s.a) {S}
 select * except (s.zz) {S}
 select * except (s.a, s.a) {S}
 select q.* except (q.s.a) {S}
+select * except (s.a, s.A) {S}
+select * except (s, S) {S}
 select * except (s.A) {S}
 select * except (c.a) {S}
 select * except (s.t.x) {T}

@@ -295,6 +295,29 @@ def test_values_of_the_nearest_directory(session, tmp_path):
     assert session.read.csv(str(table), header=True, inferSchema=True, multiLine=True).collect() == [(7, 2)]
 
 
+@pytest.mark.parametrize("damage, schema, condition", [
+    ("cut", None, "CANNOT_READ_FILE_FOOTER"), ("cut", "a bigint", "NO_HINT"),
+    ("footer", None, "CANNOT_READ_FILE_FOOTER"), ("footer", "a bigint", "NO_HINT"),
+    ("rows", None, "NO_HINT"), ("rows", "a bigint", "NO_HINT"),
+])
+def test_damaged_parquet(session, tmp_path, damage, schema, condition):
+    """Spark 4.2 answers so: the footer is read where the schema is looked for, else everything is a task's."""
+    path = str(tmp_path / "damaged.parquet")
+    pq.write_table(pa.table({"a": list(range(100000))}), path)
+    data = bytearray(open(path, "rb").read())
+    if damage == "cut":
+        data = data[:len(data) // 2]
+    else:
+        first, last = (len(data) - 300, len(data) - 8) if damage == "footer" else (200, len(data) // 2)
+        data[first:last] = bytes(0xFF if damage == "footer" else (b * 31 + 7) & 255 for b in data[first:last])
+    open(path, "wb").write(data)
+    reader = session.read.schema(schema) if schema else session.read
+    with pytest.raises(PySparkException) as error:
+        reader.parquet(path).collect()
+    assert error.value.getCondition() == f"FAILED_READ_FILE.{condition}"
+    assert error.value.getSqlState() == "KD001"
+
+
 def test_text_files_whose_names_look_like_patterns_are_read(session, tmp_path):
     (tmp_path / "a[1].txt").write_text("one\n")
     (tmp_path / "b[1]/k=1").mkdir(parents=True)

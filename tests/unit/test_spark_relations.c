@@ -177,7 +177,7 @@ static void wrong_queries_fail_as_in_spark(void **state) {
       {"select a + explode(arr) from t",
        "!UNSUPPORTED_GENERATOR.NESTED_IN_EXPRESSIONS expression=\"(a + explode(arr))\""},
       {"select * except (nope) from u", "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`nope` proposal=`a`, `b`, `d`"},
-      {"select * except (a, A) from u", "!EXCEPT_OVERLAPPING_COLUMNS columns=a"},
+      {"select * except (a, a) from u", "!EXCEPT_OVERLAPPING_COLUMNS columns=a, a"},
       {"select grouping(a) from u group by a", "!UNSUPPORTED_GROUPING_EXPRESSION"},
       {"select a from u where exists (select 1 from t where exists (select 1 from twice where b = u.b))",
        "!UNRESOLVED_COLUMN.WITH_SUGGESTION objectName=`u`.`b` proposal=`twice`.`A`, `twice`.`a`"},

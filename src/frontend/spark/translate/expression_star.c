@@ -154,6 +154,7 @@ static trn_status except_scope(spark_translator *t, const spark_value *values, s
 /* What an item of EXCEPT names: a column, or a field inside of one. */
 typedef struct left_out {
   size_t column;
+  const char *written; /* the column's name there */
   char **parts; /* the names of the fields, from the outermost */
   size_t count;
 } left_out;
@@ -173,13 +174,14 @@ static trn_status excepted(spark_translator *t, const spark_scope *scope, const 
     status = spark__scope_resolve(t, scope, parts, count, spark__position(t, item), &resolved, &found, error);
   if (status != TRN_OK) return status;
   if (!found) return spark__unresolved_column(t, scope, parts, count, spark__position(t, item), error);
-  *out = (left_out){(size_t)(resolved.column - scope->columns), parts + resolved.used, count - resolved.used};
+  *out = (left_out){.column = (size_t)(resolved.column - scope->columns), .written = parts[resolved.used - 1],
+                    .parts = parts + resolved.used, .count = count - resolved.used};
   return TRN_OK;
 }
 
-/* One is what the other is inside of. */
+/* One is what the other is inside of. As Spark has it, a column that is written in two ways is no overlap. */
 static bool overlap(const spark_translator *t, const left_out *a, const left_out *b) {
-  if (a->column != b->column) return false;
+  if (a->column != b->column || strcmp(a->written, b->written) != 0) return false;
   for (size_t i = 0; i < a->count && i < b->count; i++)
     if (!spark__name_equal(t, a->parts[i], b->parts[i])) return false;
   return true;
