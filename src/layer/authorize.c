@@ -169,7 +169,7 @@ static trn_status decide_text(const inquiry *q, trn_access_action action, const 
 }
 
 static trn_status decide_path(const inquiry *q, trn_access_action action, const char *path) {
-  size_t size = strcspn(path, "*?[");
+  size_t size = strcspn(path, "*?[{");
   trn_status status = decide_text(q, action, path);
   if (status || action != TRN_ACTION_READ || !path[size]) return status;
   /* A pattern that an engine is yet to match: it may find anything below the directory before it. */
@@ -494,8 +494,10 @@ static trn_status open_source(void *self, trn_layer_session *s, const trn_source
                .error = error};
   trn_status status = TRN_OK;
   inquiry_begin(&q, self);
-  if (request->label)
+  if (request->label) {
     status = check_data(&q, trn_scan_label_info(request->label), TRN_ACTION_READ);
+    if (!status) status = check_text(&q, trn_scan_label_info(request->label)); /* before a schema is inferred from it */
+  }
   for (size_t i = 0; i < request->path_count && status == TRN_OK && !request->label; i++)
     status = decide_path(&q, TRN_ACTION_READ, request->paths[i]);
   inquiry_end(&q);

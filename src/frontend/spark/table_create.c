@@ -169,13 +169,19 @@ static void drop_plan(void *plan) {
 trn_status spark__infer_table(spark_rpc *rpc, const char *format, const char *location, const trn_kv *options,
                               size_t option_count, spark_new_table *out, trn_error **error) {
   trn_plan *plan = NULL;
-  const char *local = location && strncmp(location, "file:", 5) == 0 ? location + 5 : location;
-  if (!location || (!strstr(location, "://") && access(local, F_OK) != 0)) return no_schema(format, error);
+  trn_error *why = NULL;
+  if (!location) return no_schema(format, error);
+  const char *local = strncmp(location, "file:", 5) == 0 ? location + 5 : location;
   Spark__Connect__Relation *relation = read_of(rpc, format, location, options, option_count);
   if (!relation) return trn__no_memory(error);
   const char *sql = rpc->sql;
-  trn_status status = spark__plan_relation(rpc, relation, &plan, error);
+  trn_status status = spark__plan_relation(rpc, relation, &plan, &why);
   rpc->sql = sql;
+  /* Whether there is anything is told to who may read it. */
+  bool is_missing = status && why && trn_error_condition(why) && strcmp(trn_error_condition(why), "PATH_NOT_FOUND") == 0;
+  if (status && !is_missing && error) *error = trn_error_ref(why);
+  trn_error_unref(why);
+  if (is_missing) return no_schema(format, error);
   if (status) return status;
   if (!trn__arena_own(rpc->arena, drop_plan, plan)) {
     trn_plan_unref(plan);
