@@ -545,6 +545,26 @@ def test_nothing_is_told_of_files_that_may_not_be_read(tmp_path):
         ann.close()
 
 
+def test_nothing_is_told_of_what_may_be_there(tmp_path):
+    """Where all but a directory may be read: a refusal is the same whether or not a file exists."""
+    done = subprocess.run([str(PROGRAM), "new-token", "ann"], capture_output=True, text=True, check=True)
+    (tmp_path / "tokens").write_text(done.stdout)
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret/is.csv").write_text("silent\n1\n")
+    (tmp_path / "trunnion.yaml").write_text(json.dumps({
+        "listen": "127.0.0.1:0", "auth": {"tokens": f"{tmp_path}/tokens"},
+        "layers": [{"authorize": {"default": "allow", "rules": [{"deny": "read", "paths": f"{tmp_path}/secret/*"}]}}]}))
+    with Server("--config", tmp_path / "trunnion.yaml") as server:
+        ann = User(server.address, done.stderr.split("token:")[1].split()[0])
+        for name in ("is.csv", "no.csv"):
+            for path in (name, f"{{{name},zzz}}", f"[{name[0]}]{name[1:]}"):
+                told = str(outcome(lambda: ann.frame(ann.spark.read.csv(f"{tmp_path}/secret/{path}"))))
+                assert REFUSED in told and "silent" not in told, (path, told)
+            told = str(outcome(lambda: ann.sql(f"CREATE TABLE t_{name[:2]} USING csv LOCATION '{tmp_path}/secret/{name}'")))
+            assert REFUSED in told, (name, told)
+        ann.close()
+
+
 def test_an_encoded_plan_writes_nothing(world):
     """Neither at its root nor below other nodes, where it would pass as a query."""
     copy = field(29, field(1, df_table(SCHEMA, "free")) + field(2, f"file://{world[3]}/written.csv") + field(3, field(1, 1)))
