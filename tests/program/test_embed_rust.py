@@ -65,6 +65,7 @@ class Platform:
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         client.stdin.write(json.dumps(statements))
         client.stdin.close()
+        client.stdin = None  # communicate() would write to it
         return client
 
     def run(self, *statements, user="ann"):
